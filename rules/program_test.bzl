@@ -40,7 +40,7 @@ def _et_program_test_impl(ctx):
     running = running_script(
         ctx,
         script,
-        words = _words(ctx, info, run, expected) + older.words,
+        words = _words(ctx, info, run, expected, _runs_in(layers, exporter)) + older.words,
         layers = layers,
         # The folder without torch first: what reads programs finds ExecuTorch's tables there.
         first_roots = exporter.light_roots,
@@ -49,8 +49,13 @@ def _et_program_test_impl(ctx):
     files = depset([expected] + run.files + older.files, transitive = [running])
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 
-def _words(ctx, info, run, expected):
-    words = ["etlower.compare", "--label", readable_label(ctx.label)]
+def _runs_in(layers, exporter):
+    """Names what computes on this machine, for people."""
+    titles = [layer.title for layer in layers if layer.title]
+    return " and ".join(titles) or "ExecuTorch " + exporter.executorch_version
+
+def _words(ctx, info, run, expected, runs_in):
+    words = ["etlower.compare", "--label", readable_label(ctx.label), "--runs_in", runs_in]
     words += ["--program", info.program.short_path, "--manifest", info.manifest.short_path]
     for file in run.data:
         words += ["--program_data", file.short_path]

@@ -66,11 +66,23 @@ et_packages(
     name = "packages",
     libraries = %%s,
     library_paths = %%s,
+    title = %%r,
     package_imports = ["site-packages"],
     metadata_files = [":metadata_files"],
     packages = [":site_packages", ":programs"],
     programs = %%s,
     stamp = "environment.json",
+)
+""" % Label("//toolchains/exporter:packages.bzl")
+
+_MISSING_BUILD = """
+load("%s", "et_packages")
+
+et_packages(
+    name = "packages",
+    missing = %%r,
+    stamp = "environment.json",
+    visibility = ["//visibility:public"],
 )
 """ % Label("//toolchains/exporter:packages.bzl")
 
@@ -147,19 +159,35 @@ def _sdks(module_ctx):
 def _backend_packages(module_ctx, base_locks):
     """A layer of packages for each backend that needs some."""
     for name, tag in _chosen(module_ctx, "backend_packages", "name", everybody = True).items():
+        if bool(tag.locks) == bool(tag.missing):
+            fail("executorch.backend_packages(name = \"%s\"): got both or neither of locks and missing, expected one of them." % name)
+        if tag.missing:
+            text_files(name = name, files = {
+                "BUILD.bazel": _MISSING_BUILD % tag.missing,
+                "environment.json": "{}\n",
+            })
+            continue
         python_environment(
             name = name,
             base_locks = base_locks,
             build_file_content = _LAYER_BUILD % (
                 ["site-packages/" + path for path in tag.libraries],
                 ["site-packages/" + path for path in tag.library_paths],
+                tag.title,
                 ["bin"] if tag.programs else [],
             ),
             library_paths = tag.library_paths,
             lite = False,
             locks = tag.locks,
+            purpose = _purpose(tag),
             scripts = tag.programs,
         )
+
+def _purpose(tag):
+    """Describes a layer's purpose, for the line that is printed when it is fetched."""
+    if tag.title:
+        return "fetching %s, which runs programs of a backend on this machine" % tag.title
+    return "fetching packages that targets of this build need"
 
 def _runtimes(module_ctx, exporter):
     """A repository for each platform's runtime: of the root module's tag, else the bundled one.
@@ -450,10 +478,18 @@ executorch.backend_packages(
         "library_paths": attr.string_list(
             doc = "Folders in site-packages with the shared libraries that a backend looks for when it runs.",
         ),
-        "locks": attr.label_list(mandatory = True, doc = "Requirements with hashes."),
+        "locks": attr.label_list(doc = "Requirements with hashes."),
+        "missing": attr.string(
+            doc = "Instead of locks, for packages that only users can lock: the sentence with which a build that needs " +
+                  "them fails, until the root module has a tag of this name with locks.",
+        ),
         "name": attr.string(mandatory = True, doc = "Name of the repository."),
         "programs": attr.string_list(
             doc = "Programs that the packages bring and a lowering starts; they are on its PATH.",
+        ),
+        "title": attr.string(
+            doc = "Name of what runs a backend's programs by these packages on the machine that builds: " +
+                  "\"OpenVINO\". Printed when Bazel fetches them, and in the logs of tests.",
         ),
     },
 )

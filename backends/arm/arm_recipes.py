@@ -18,6 +18,7 @@ import shlex
 from typing import Any
 
 import torch
+from arm_estimates import keep_estimates
 from etbuild import BuildError, RecipeContext, static_shapes
 from executorch.backends.arm.recipes import ArmRecipeType
 from executorch.export import ExportRecipe
@@ -73,6 +74,7 @@ def _ethos_u(ctx: RecipeContext, kind: ArmRecipeType) -> ExportRecipe:
             values[name] = options[name]
     if "extra_flags" in options:
         values["extra_flags"] = shlex.split(options["extra_flags"])
+    keep_estimates()
     return _made(ctx, kind, **values)
 
 

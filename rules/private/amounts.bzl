@@ -43,6 +43,18 @@ def check_at_least_zero(label, attribute, text):
     if number == None or number < 0:
         fail("%s: %s: got \"%s\", expected a number of at least 0 such as \"1e-4\"." % (label, attribute, text))
 
+def check_count(label, attribute, text):
+    """Fails unless a string is a number above 0.
+
+    Args:
+      label: of the target.
+      attribute: its name.
+      text: its value.
+    """
+    number = number_of(text)
+    if number == None or number <= 0:
+        fail("%s: %s: got \"%s\", expected a number above 0 such as \"1200000\" or \"1.2e6\"." % (label, attribute, text))
+
 def check_number(label, attribute, text):
     """Fails unless a string is a number.
 

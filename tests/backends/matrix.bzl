@@ -33,7 +33,14 @@ _STATE = {"minimum_deployment_target": "iOS18"}
 _NORMS = "the pass DecomposeMeanDimPass of Arm's quantizer (ExecuTorch 1.5.1) fails: it takes the size that the " + \
          "normalization of a layer averages over for a dynamic one"
 
-_NO_SDK = "it is compiled by the vendor's SDK, which isn't public: the recipe was checked up to there"
+_NO_SDK = "it is compiled by the vendor's SDK, which is in no package index but on the vendor's site: the recipe was " + \
+          "checked up to there"
+
+_NXP = "it is compiled by eiq-neutron-sdk, which is on NXP's own public package index and not on PyPI: the recipe was " + \
+       "checked up to there"
+
+_CUDA = "it is compiled by a CUDA build of PyTorch on a machine with a GPU, where the compiler measures kernels: the " + \
+        "recipe was checked up to there"
 
 def _without(backend, recipes, reason):
     """Rows of a backend that lowers nothing here."""
@@ -89,10 +96,10 @@ ROWS = [
     _row("xnnpack", "int8_static_per_tensor", conv = "ran", mlp = "ran", llama = "ran"),
     _row("xnnpack", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
 ] + (
-    _without("cuda", ["fp32"], _NO_SDK) +
+    _without("cuda", ["fp32"], _CUDA) +
     _without("mediatek", ["a16w16", "a16w4", "a16w8", "a8w4", "fp16", "int8"], _NO_SDK) +
     _without("mlx", ["fp32", "int4_weight_only", "int8_weight_only"], _NO_SDK) +
-    _without("nxp", ["int8"], _NO_SDK) +
+    _without("nxp", ["int8"], _NXP) +
     _without("qualcomm", ["a16w4", "a16w8", "fp16", "int8"], _NO_SDK) +
     _without("samsung", ["fp16", "int8"], _NO_SDK) +
     _without("vulkan", ["int8_dynamic"], "Vulkan's runtime (ExecuTorch 1.5.1) aborts while it loads such a program: the recipe refuses")

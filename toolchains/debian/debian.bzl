@@ -30,7 +30,7 @@ def _debian_packages_impl(rctx):
             "--output=.",
             "--suite=" + rctx.attr.suite,
             "--architecture=" + rctx.attr.architecture,
-        ] + [
+        ] + (["--purpose=%s: %s" % (rctx.name.split("~")[-1].split("+")[-1], rctx.attr.purpose)] if rctx.attr.purpose else []) + [
             "--archives=%s" % archive
             for archive in downloaded.values()
             if archive
@@ -39,6 +39,7 @@ def _debian_packages_impl(rctx):
             for package, sha256 in packages.items()
             if not downloaded[package]
         ],
+        quiet = not rctx.attr.purpose,
         timeout = 3600,
     )
     if result.return_code:
@@ -92,6 +93,7 @@ debian_packages(
             doc = "\"name=version\" of a package to its sha256. Without a version: the archive's newest.",
             mandatory = True,
         ),
+        "purpose": attr.string(doc = "Purpose of the packages, which is printed with their size while they are fetched."),
         "substitutions": attr.string_dict(doc = "Text in the BUILD file to what replaces it."),
         "suite": attr.string(
             default = "bookworm",

@@ -1,6 +1,7 @@
 """Unpacks Debian packages, each checked against a hash, with the machine's own Debian archive.
 
-`packages.py --output DIRECTORY --suite SUITE --architecture ARCHITECTURE NAME=VERSION#SHA256...`
+`packages.py --output DIRECTORY --suite SUITE --architecture ARCHITECTURE [--purpose TEXT]
+NAME=VERSION#SHA256...`
 
 Packages with `--archives` were downloaded and checked before; without others, no archive is asked.
 """
@@ -122,8 +123,11 @@ def fetch(
     architecture: str,
     sha256_by_package: dict[str, str],
     downloaded: Sequence[Path] = (),
-) -> None:
+) -> int:
     """Fetches packages, checks them, and unpacks them and the downloaded ones into a directory.
+
+    Returns:
+        The bytes of all packages.
 
     Raises:
         ActionableError: they are not available, or have other hashes.
@@ -140,7 +144,14 @@ def fetch(
             fetched = apt.download(list(sha256_by_package), Path(scratch) / "archives")
             check_hashes(fetched, sha256_by_package)
             archives += fetched
+        # Before they are unpacked, which removes them.
+        size = sum(archive.stat().st_size for archive in archives)
         unpack(sorted(archives, key=lambda archive: archive.name), output)
+        return size
+
+
+def _counted(packages: int) -> str:
+    return f"{packages} package{'' if packages == 1 else 's'}"
 
 
 def main(arguments: list[str]) -> int:
@@ -150,17 +161,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--suite", required=True)
     parser.add_argument("--architecture", required=True)
     parser.add_argument("--archives", action="append", default=[], type=Path, metavar="FILE")
+    parser.add_argument("--purpose", default="")
     parser.add_argument("packages", nargs="*", metavar="NAME=VERSION#SHA256")
     options = parser.parse_args(arguments)
     sha256_by_package = dict(package.split("#", 1) for package in options.packages)
     output = options.output.resolve()
+    count = len(sha256_by_package) + len(options.archives)
+    if options.purpose:
+        print(f"{options.purpose}: {_counted(count)}", file=sys.stderr, flush=True)
     try:
-        fetch(output, options.suite, options.architecture, sha256_by_package, options.archives)
+        size = fetch(
+            output, options.suite, options.architecture, sha256_by_package, options.archives
+        )
     except ActionableError as error:
         print(f"error: {indented(error.reason)}", file=sys.stderr)
         for remedy in error.remedies:
             print(f"  what to do: {indented(remedy)}", file=sys.stderr)
         return 1
+    if options.purpose:
+        print(f"fetched {_counted(count)}, {size / 1e6:.1f} MB", file=sys.stderr)
     return 0
 
 

@@ -172,6 +172,8 @@ def _python_environment_impl(rctx):
         arguments += ["--torch_index", rctx.attr.torch_index]
     if rctx.attr.lite:
         arguments.append("--lite")
+    if rctx.attr.purpose:
+        arguments += ["--purpose", "%s: %s" % (rctx.name.split("~")[-1].split("+")[-1], rctx.attr.purpose)]
     for script in rctx.attr.scripts:
         arguments += ["--scripts", script]
     for label in rctx.attr.base_locks:
@@ -229,6 +231,9 @@ python_environment = repository_rule(
             default = [Label("//toolchains/exporter/locks:exporter_cp311.txt")],
             doc = "Locks: requirement files of `name==version --hash=sha256:…`, nothing else. " +
                   "A package may be in several if its version is the same.",
+        ),
+        "purpose": attr.string(
+            doc = "Purpose of the packages, which is printed while they are fetched.",
         ),
         "python": attr.string(
             doc = "The interpreter to copy: a path, or a name on PATH; default: the exporter's.",

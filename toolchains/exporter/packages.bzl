@@ -64,6 +64,7 @@ def _packages_impl(ctx):
         emulators = ctx.attr.emulators,
         library_paths = ["%s/%s" % (here, folder) for folder in ctx.attr.library_paths],
         missing = ctx.attr.missing,
+        title = ctx.attr.title,
         metadata_files = depset(ctx.files.metadata_files),
     )
     return [
@@ -107,6 +108,10 @@ et_packages_rule = rule(
         ),
         "programs": attr.string_list(
             doc = "Folders with programs that a lowering starts, relative to the stamp's; they are on PATH.",
+        ),
+        "title": attr.string(
+            doc = "Name of what runs a backend's programs by these packages on the machine that builds: \"OpenVINO\". " +
+                  "Logs of tests have it.",
         ),
         "variables": attr.string_dict(
             doc = "Environment variables of lowerings and of runs: name to a file or folder, relative to the stamp's.",

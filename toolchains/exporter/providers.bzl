@@ -32,6 +32,7 @@ EtPackagesInfo = provider(
         "libraries": "List of strings: shared libraries that register backends or operators, as runfiles paths.",
         "library_paths": "List of strings: folders where a backend looks for libraries when it runs, as runfiles paths.",
         "emulators": "List of strings: Python modules that run backends or operators in the device's place.",
+        "title": "String: what runs programs by these packages, for people; empty: nothing does.",
         "missing": "String: why they cannot be used; empty: they can.",
         "metadata_files": "Depset of Files: METADATA of each package.",
     },

@@ -41,4 +41,5 @@ def vulkan_repositories():
         name = "executorch_lavapipe",
         build_file = Label("//toolchains/vulkan:lavapipe.BUILD"),
         packages = _LAVAPIPE,
+        purpose = "fetching lavapipe, Mesa's Vulkan driver for CPUs, which runs programs for Vulkan on this machine",
     )

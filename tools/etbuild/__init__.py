@@ -15,6 +15,7 @@ Example (the entry point of an `et_model`):
 from etbuild.checkpoint import load_checkpoint
 from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError
+from etbuild.estimates import keep_estimate
 from etbuild.gguf_check import check_gguf
 from etbuild.options import Options
 from etbuild.plain_weights import plain_weights, weight_only
@@ -30,6 +31,7 @@ __all__ = [
     "RecipeContext",
     "check_gguf",
     "groups_fit",
+    "keep_estimate",
     "load_checkpoint",
     "plain_weights",
     "share_mutable_buffers",

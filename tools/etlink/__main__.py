@@ -15,7 +15,7 @@ from pathlib import Path
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 
-from etlink import adapter_values, delegated, manifest, without_kernel
+from etlink import adapter_values, delegated, estimates, manifest, without_kernel
 from etlink.container import REBUILD
 from etlink.json_file import encode, fields_of, write_json
 from etlink.link import Options, link
@@ -66,7 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.manifest:
         manifest.write(args.manifest, linked.manifest)
     if args.summary:
-        write_json(args.summary, {name: encode(value) for name, value in vars(linked).items()})
+        summary = {name: encode(value) for name, value in vars(linked).items()}
+        with fields_of(args.lowered / "lowering.json", REBUILD):
+            summary["estimates"] = estimates.of_program(delegated.read(args.lowered))
+        write_json(args.summary, summary)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Checks the size of a program against limits, from the summary that EtLink writes.
+"""Checks the size of a program, and estimates of its compiler, against limits.
 
-Contract: `etlink.size --label L --summary JSON [--max_bytes N] [--max_unshared_bytes N]`; exits
-with 1 if a limit is exceeded.
+Contract: `etlink.size --label L --summary JSON [--max_bytes N] [--max_unshared_bytes N]
+[--max_cycles N] [--max_sram N]`, with the summary that EtLink writes; exits with 1 if a limit is
+exceeded.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Any
 from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 
+from etlink import estimates
 from etlink.amounts import bytes_of
 from etlink.container import REBUILD
 from etlink.json_file import fields_of, read_object
+
+_SIZES = ("max_bytes", "max_unshared_bytes")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,19 +28,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ToolParser(prog="etlink.size", description=__doc__)
     parser.add_argument("--label", required=True)
     parser.add_argument("--summary", type=Path, required=True)
-    parser.add_argument("--max_bytes", default="")
-    parser.add_argument("--max_unshared_bytes", default="")
+    for name in (*_SIZES, *estimates.LIMITS):
+        parser.add_argument(f"--{name}", default="")
     args = parser.parse_args(arguments)
-    limits = {"max_bytes": args.max_bytes, "max_unshared_bytes": args.max_unshared_bytes}
+    sizes = {name: limit for name in _SIZES if (limit := getattr(args, name))}
+    estimated = {name: limit for name in estimates.LIMITS if (limit := getattr(args, name))}
     try:
         summary = read_object(args.summary, "is not a summary of a program", REBUILD)
         with fields_of(args.summary, REBUILD):
-            problems = exceeded(args.label, summary, {k: v for k, v in limits.items() if v})
+            problems = exceeded(args.label, summary, sizes) if sizes else []
+            numbers = {name: _number(args.label, name, limit) for name, limit in estimated.items()}
+            program = summary["manifest"]["label"] if numbers else ""
+            of_program = summary["estimates"] if numbers else {}
+            problems += estimates.exceeded(args.label, program, of_program, numbers)
     except BuildError as error:
         problems = [str(error)]
     for problem in problems:
         print(f"FAILED: {problem}", file=sys.stderr)
     return 1 if problems else 0
+
+
+def _number(label: str, name: str, limit: str) -> float:
+    return float(limit) if name == "max_cycles" else bytes_of(limit, f"{label}: {name}")
 
 
 def exceeded(label: str, summary: Mapping[str, Any], limits: Mapping[str, str]) -> list[str]:

@@ -4,8 +4,8 @@ Contract: `python -m etlower.cases REQUEST.json ANSWER.json`, which `process.ask
 request has `program`, `data` (paths), `manifest`, `name`, `expected`, the file of cases, `methods`,
 those that run (empty: all), `library`, that of another runtime, and `version` of that (both may be
 empty), and `output`: a file of cases with the program's outputs, in the same order. The answer has
-`load_ms`, the longest time to load a method, and `peak_bytes`, the most that loading and running
-added to the process.
+`load_ms`, the longest time to load a method, `run_ms`, the time of all runs, and `peak_bytes`, the
+most that loading and running added to the process.
 
 Each case finds the program as it was built: what it keeps between calls has its initial values.
 """
@@ -41,7 +41,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     cases = expected.chosen(expected.read(Path(request["expected"])), request["methods"])
     data, manifest = [Path(path) for path in request["data"]], Path(request["manifest"])
     before = peak_memory()
-    load_seconds, outputs = 0.0, []
+    load_seconds, run_seconds, outputs = 0.0, 0.0, []
     with runtime.Program(program, data, manifest, name=name, library=library) as opened:
         for case in cases:
             inputs = [input_of(value, case.where()) for value in case.inputs]
@@ -51,10 +51,15 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
             load_seconds = max(load_seconds, time.perf_counter() - begin)
             for _ in range(case.calls):
                 got = opened.run(case.method, inputs)
+                run_seconds += opened.last_run_seconds
             values = tuple(map(output_of, got, opened.last_run.outputs))
             outputs.append(dataclasses.replace(case, inputs=(), outputs=values))
     expected.write(Path(request["output"]), outputs)
-    return {"load_ms": 1000 * load_seconds, "peak_bytes": max(0, peak_memory() - before)}
+    return {
+        "load_ms": 1000 * load_seconds,
+        "run_ms": 1000 * run_seconds,
+        "peak_bytes": max(0, peak_memory() - before),
+    }
 
 
 def input_of(value: Any, where: str) -> np.ndarray:

@@ -1,10 +1,10 @@
 """Runs a program in ExecuTorch's runtime and compares it with what the eager model gives.
 
 Contract: `etlower.compare --label L --program PTE [--program_data PTD]… --manifest JSON
---expected FILE [--method M]… [--executorch_version V [--older VERSION LIBRARY CORE PYTHON_NAMES]…]
-[--atol A --rtol R] [--min_sqnr_db D] [--allow_weak_slices]`; 1 on a difference, and for a part of
-an output that is dead (`dead_slices.py`). The runtime checks program and data files against the
-manifest before it loads them.
+--expected FILE [--method M]… [--runs_in TEXT] [--executorch_version V [--older VERSION LIBRARY CORE
+PYTHON_NAMES]…] [--atol A --rtol R] [--min_sqnr_db D] [--allow_weak_slices]`; 1 on a difference, and
+for a part of an output that is dead (`dead_slices.py`). The runtime checks program and data files
+against the manifest before it loads them.
 
 It imports no torch, which alone takes seconds: people run tests far more often than they lower. The
 eager model's outputs come from EtExpect's file (`expected.py`). `cases.py` runs the program in a
@@ -27,7 +27,7 @@ from etlower import expected, failure, older
 from etlower.dead_slices import Slices, Weak
 from etlower.outputs import Tolerance
 from etlower.progress import Progress
-from etlower.runs import ProgramRun, case_differences
+from etlower.runs import Measured, ProgramRun, case_differences
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--program_data", type=Path, action="append", default=[])
     parser.add_argument("--method", action="append", default=[])
+    parser.add_argument("--runs_in", default="", help="what computes here, for people")
     parser.add_argument("--executorch_version", default="")
     parser.add_argument("--older", nargs=4, action="append", default=[])
     parser.add_argument("--atol", type=float, default=math.inf)
@@ -97,6 +98,8 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
             problems += case_differences(case, got, tolerance)
             if not case.constant:
                 slices.add(case.method, got, case.outputs)
+        if options.runs_in:
+            print(_ran(options, len(cases), measured))
     if not options.allow_weak_slices:
         problems += map(_weak, slices.weak())
     if options.older:
@@ -104,6 +107,13 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
             rows = [(options.executorch_version, measured)]
             problems += older.compare(options.older, run, cases, tolerance, rows)
     return problems
+
+
+def _ran(options: argparse.Namespace, cases: int, measured: Measured) -> str:
+    """A line for people; tests/backends/recorded.py reads it."""
+    count = f"{cases} case{'' if cases == 1 else 's'}"
+    times = f"load {measured.load_ms:.1f} ms, run {measured.run_ms:.3f} ms"
+    return f"{options.label}: ran in {options.runs_in}: {count}, {times}"
 
 
 def _weak(part: Weak) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from etbuild.estimates import estimate_of
 from executorch.exir.lowered_backend_module import LoweredBackendModule
 from torch.fx import GraphModule, Node
 
@@ -30,7 +31,8 @@ def of_program(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
 
     Returns:
       Per method: `nodes` and `flops` of all of it, `delegates` in the order of their calls with the
-      same of each, and `left`: the operators that stayed behind, those with the most FLOPs first.
+      same of each, and `left`: the operators that stayed behind, those with the most FLOPs first. A
+      delegate has an `estimate` if its compiler gave one (`etbuild.estimates`).
     """
     graphs = {name: edge.exported_program(name).graph_module for name in sorted(edge.methods)}
     taken: Counter[str] = Counter()
@@ -47,7 +49,7 @@ def of_program(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
 
 
 def _method(module: GraphModule, why: _Why) -> dict[str, Any]:
-    amounts = [{"backend": d.backend_id, **_amount(inside(d))} for d in delegates(module)]
+    amounts = [_delegate(delegate) for delegate in delegates(module)]
     left = _operators(module)
     by_operator: dict[str, list[Node]] = {}
     for node in left:
@@ -61,6 +63,12 @@ def _method(module: GraphModule, why: _Why) -> dict[str, Any]:
         whole = {key: whole[key] + amount[key] for key in whole}
     listed.sort(key=lambda row: (-row["flops"], -row["nodes"], row["operator"]))
     return {**whole, "delegates": amounts, "left": listed}
+
+
+def _delegate(delegate: LoweredBackendModule) -> dict[str, Any]:
+    estimate = estimate_of(delegate.processed_bytes)
+    described = {"backend": delegate.backend_id, **_amount(inside(delegate))}
+    return {**described, "estimate": estimate} if estimate else described
 
 
 def _amount(nodes: Sequence[Node]) -> dict[str, int]:

@@ -163,8 +163,20 @@ def cases():
 
     failure_tests(et_size_test, {
         "no_limit_test": (
-            "no limit is given. Give max_bytes, max_unshared_bytes or both.",
+            "no limit is given. Give one or more of max_bytes, max_cycles, max_sram, max_unshared_bytes.",
             dict(program = ":program"),
+        ),
+        "cycles_without_number_test": (
+            "max_cycles: got \"1.2 M\", expected a number above 0 such as \"1200000\" or \"1.2e6\".",
+            dict(max_cycles = "1.2 M", program = ":program"),
+        ),
+        "no_cycles_test": (
+            "max_cycles: got \"0\", expected a number above 0",
+            dict(max_cycles = "0", program = ":program"),
+        ),
+        "sram_without_number_test": (
+            "max_sram: got \"50%\", expected a number of bytes above 0",
+            dict(max_sram = "50%", program = ":program"),
         ),
     })
 

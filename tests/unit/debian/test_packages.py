@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -75,9 +76,12 @@ def test_packages_that_moved_on() -> None:
 
 @pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="this machine has no dpkg")
 def test_downloaded_packages_ask_no_archive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All of them have been downloaded: they are unpacked, whatever the archive is."""
+    """All of them have been downloaded: they are unpacked, whatever the archive is.
+
+    What they are for is printed, with their number and size.
+    """
     monkeypatch.setenv("RULES_EXECUTORCH_DEBIAN_MIRROR", f"file:{tmp_path}/none")
     control = tmp_path / "libx/DEBIAN/control"
     control.parent.mkdir(parents=True)
@@ -85,11 +89,15 @@ def test_downloaded_packages_ask_no_archive(
         "Package: libx\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: x\n"
     )
     (tmp_path / "libx/file").write_text("contents")
+    (tmp_path / "libx/random").write_bytes(random.Random(0).randbytes(90_000))
     deb = tmp_path / "libx_1_all.deb"
     subprocess.run(["dpkg-deb", "--build", tmp_path / "libx", deb], check=True)
     (tmp_path / "out").mkdir()
     arguments = [f"--output={tmp_path}/out", "--suite=bookworm", "--architecture=amd64"]
-    assert packages.main([*arguments, f"--archives={deb}"]) == 0
+    purpose = "--purpose=@gpu: fetching a driver"
+    assert packages.main([*arguments, purpose, f"--archives={deb}"]) == 0
+    said = capsys.readouterr().err
+    assert said == "@gpu: fetching a driver: 1 package\nfetched 1 package, 0.1 MB\n"
     assert (tmp_path / "out/file").read_text() == "contents"
 
 

@@ -57,7 +57,7 @@ def test_what_is_installed(
     }
     assert (out / "demo/tool").stat().st_mode & 0o777 == 0o755
     shown = capsys.readouterr().err.splitlines()
-    assert shown == ["[1/2] demo-pkg 1.0 (0.0 MB)", "[2/2] other 2.0 (0.0 MB)", "unpacking"]
+    assert shown == ["[1/2] demo-pkg 1.0 (0.0 MB)", "[2/2] other 2.0 (0.0 MB)", "unpacking 0.0 MB"]
 
 
 def test_torch_of_the_settings(origin: Origin, make_wheel: MakeWheel, tmp_path: Path) -> None:

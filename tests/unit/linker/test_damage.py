@@ -125,6 +125,7 @@ def test_a_piece_in_a_file_that_is_too_short(tmp_path: Path) -> None:
 
 def test_the_command_line_writes_a_summary(tmp_path: Path) -> None:
     lowered = SyntheticProgram().lower(tmp_path / "lowered")
+    (lowered.folder / "lowering.json").write_text('{"delegation": {}}')
     names = {n: tmp_path / f"out.{n}" for n in ("pte", "ptd", "json")}
     arguments = ["--lowered", lowered.folder, "--program", names["pte"], "--data", names["ptd"]]
     assert main([str(a) for a in [*arguments, "--summary", names["json"]]]) == 0
@@ -134,6 +135,7 @@ def test_the_command_line_writes_a_summary(tmp_path: Path) -> None:
         "program_bytes": names["pte"].stat().st_size,
         "data_bytes": names["ptd"].stat().st_size,
         "embedded": [],
+        "estimates": {},
         "separate": ["a.bias", "a.weight", "b.weight", "k1", "k2", "same"],
         "shared": [],
         "titles": {},

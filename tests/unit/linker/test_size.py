@@ -1,14 +1,15 @@
-"""Amounts and size limits. Needs no torch."""
+"""Amounts, limits of sizes and of estimates. Needs no torch."""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etlink import size
+from etlink import estimates, size
 from etlink.amounts import bytes_of
 
 SUMMARY = {
@@ -68,4 +69,86 @@ def test_the_command_line(
     assert capsys.readouterr().err.startswith(message)
 
 
-# One file out of several
+# Estimates of compilers
+
+
+def delegate(**figures: float | str) -> dict[str, Any]:
+    """A delegate with an estimate."""
+    estimate = {"estimate": figures} if figures else {}
+    return {"backend": "NpuBackend", "nodes": 1, "flops": 2, **estimate}
+
+
+METHODS = {
+    "prefill": {
+        "delegates": [
+            delegate(cycles=900, seconds=0.5, sram_bytes=300, clock_hz=5, accelerator="u55"),
+            delegate(),
+            delegate(cycles=100, seconds=0.25, sram_bytes=500, sram_read_write_bytes=7),
+        ]
+    },
+    "decode": {"delegates": [delegate(cycles=10, seconds=0.125)]},
+    "plain": {"delegates": [delegate()]},
+    "none": {"delegates": []},
+}
+TOTALS = {
+    "decode": {"delegates": 1, "cycles": 10, "seconds": 0.125},
+    "prefill": {
+        "delegates": 2,
+        "cycles": 1000,
+        "seconds": 0.75,
+        "sram_bytes": 500,
+        "sram_read_write_bytes": 7,
+    },
+}
+
+
+def test_sums_and_the_largest_by_method() -> None:
+    assert estimates.of_program(METHODS) == TOTALS
+    assert list(estimates.of_program(METHODS)) == ["decode", "prefill"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (["--max_cycles=1000", "--max_sram=500 B"], ""),
+        (
+            ["--max_cycles=9.99e2"],
+            'FAILED: //m:t: max_cycles is exceeded: method "prefill": got 1000 cycles, expected at '
+            "most 999. The report of //m:p has the figures of each delegate.\n",
+        ),
+        (
+            ["--max_cycles=9", "--max_sram=499"],
+            'FAILED: //m:t: max_cycles is exceeded: method "decode": got 10 cycles, expected at '
+            "most 9. The report of //m:p has the figures of each delegate.\n"
+            'FAILED: //m:t: max_cycles is exceeded: method "prefill": got 1000 cycles, expected at '
+            "most 9. The report of //m:p has the figures of each delegate.\n"
+            'FAILED: //m:t: max_sram is exceeded: method "prefill": got 500 bytes of SRAM, '
+            "expected at most 499. The report of //m:p has the figures of each delegate.\n",
+        ),
+    ],
+)
+def test_limits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], limits: list[str], message: str
+) -> None:
+    assert run(tmp_path, TOTALS, limits) == (1 if message else 0)
+    assert capsys.readouterr().err == message
+
+
+def test_a_limit_of_a_program_without_estimates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, {}, ["--max_cycles=1", "--max_sram=1 MB"]) == 1
+    message = (
+        "FAILED: //m:t: {0}: //m:p has no delegate whose compiler estimates {1}. Lower it with a "
+        "recipe for Ethos-U, or remove {0}.\n"
+    )
+    assert capsys.readouterr().err == message.format("max_cycles", "cycles") + message.format(
+        "max_sram", "bytes of SRAM"
+    )
+
+
+def run(folder: Path, of_program: dict[str, Any], limits: list[str]) -> int:
+    """Runs the check on a summary with these estimates."""
+    path = folder / "link.json"
+    path.write_text(json.dumps({"manifest": {"label": "//m:p"}, "estimates": of_program}))
+    return size.main(["--label=//m:t", f"--summary={path}", *limits])

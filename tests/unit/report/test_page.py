@@ -137,6 +137,27 @@ def test_the_page_warns_of_the_weight_cache_and_of_copies(tmp_path: Path) -> Non
     assert "2.0 MB of that are bytes that another method has, too." in page
 
 
+def test_estimates_of_a_compiler(tmp_path: Path) -> None:
+    base = program(tmp_path / "base", "//m:base", {}, {"wq": b"q" * 4096})
+    linked = dataclasses.asdict(link_with(base, tmp_path / "out")[0])
+    estimate = {"accelerator": "<npu>", "clock_hz": 500_000_000, "cycles": 1_250_000}
+    estimate |= {"seconds": 0.0025, "sram_bytes": 8192, "sram_read_write_bytes": 5_000_000}
+    delegate = {"backend": "NpuBackend", "nodes": 3, "flops": 9, "estimate": estimate}
+    delegation = {"forward": {"nodes": 3, "flops": 9, "delegates": [delegate] * 2, "left": []}}
+    described = report.describe("//m:t", base, {**FACTS, "delegation": delegation}, RUN, linked)
+    assert described["estimates"]["forward"]["cycles"] == 2_500_000
+    page = pages.of_program(described)
+    for text in (
+        '<td>time</td><td class="n">5.000 ms</td>',
+        '<td>sram</td><td class="n">8.2 kB</td>',
+        '<td>sram traffic</td><td class="n">10.0 MB, 2.0 GB/s</td>',
+        "accelerator: &lt;npu&gt;<br>clock: 500 MHz<br>cycles: 1,250,000<br>",
+    ):
+        assert text in page, text
+    plain = report.describe("//m:t", base, {**FACTS, "delegation": DELEGATION}, RUN, linked)
+    assert "Estimates of the compiler" not in pages.of_program(plain)
+
+
 def test_delegation_and_accuracy(tmp_path: Path) -> None:
     base = program(tmp_path / "base", "//m:base", {}, {"wq": b"q" * 4096})
     linked = dataclasses.asdict(link_with(base, tmp_path / "out")[0])

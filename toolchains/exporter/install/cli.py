@@ -37,6 +37,7 @@ def main(arguments: list[str]) -> int:
     flag("--wanted_files", type=Path, metavar="URLS", help=text)
     text = "link packages that another install left in the user's cache, and leave these there"
     flag("--share", action="store_true", help=text)
+    flag("--purpose", help="what the packages are for, for the first line that is printed")
     flag("--scripts", action="append", metavar="NAME", help="create a program of a package in bin/")
     try:
         parser.parse_args(arguments, request)

@@ -50,6 +50,7 @@ class Request:
     files: Path | None = None
     share: bool = False
     wanted_files: Path | None = None
+    purpose: str = ""
 
 
 def wanted_files(request: Request) -> dict[str, str]:
@@ -94,7 +95,8 @@ def _create(request: Request, root: Path, executor: Executor) -> None:
     downloaded = files.downloaded(request.files) if request.files else {}
     origin = packages.Origin(root.parent / "fetched", downloaded)
     requirements = _requirements(request)
-    _report(f"Python {source.version}, {len(requirements)} packages", start)
+    count = f"{len(requirements)} package{'' if len(requirements) == 1 else 's'}"
+    _report(f"{request.purpose or f'Python {source.version}'}: {count}", start)
     entry = _entry(request, requirements)
     shared_trees, versions = _restore(entry, root, executor) if entry else ({}, {})
     roots = []
@@ -102,6 +104,7 @@ def _create(request: Request, root: Path, executor: Executor) -> None:
         _report(f"linked the packages that another workspace installed: {entry}", start)
     else:
         versions = _install_packages(request, origin, requirements, source.name, root)
+        _report(f"fetched {count}; kept in {entry or 'this repository'}", start)
         roots += [root / name for name in ("site-packages", "lite") if (root / name).is_dir()]
     if not request.base_locks:
         _report("copying the interpreter", start)

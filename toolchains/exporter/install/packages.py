@@ -89,14 +89,15 @@ def install(
     origin: Origin, requirements: Mapping[str, Requirement], torch_index: str, output: Path
 ) -> Installed:
     """Installs packages into the new folder `output`, programs into the scratch folder."""
-    wheels = []
+    wheels, whole = [], 0
     for requirement, path in fetch(origin, requirements.values(), torch_index):
         wheels.append(path)
+        whole += path.stat().st_size
         size = f"({path.stat().st_size / 1e6:.1f} MB)"
         version = (tags.wheel_parts(path.name) or ("", requirement.version))[1]
         text = f"[{len(wheels)}/{len(requirements)}] {requirement.name} {version} {size}"
         print(text, file=sys.stderr, flush=True)
-    print("unpacking", file=sys.stderr, flush=True)
+    print(f"unpacking {whole / 1e6:.1f} MB", file=sys.stderr, flush=True)
     return unpack(wheels, output, origin.scratch / "programs", prune.load("site-packages"))
 
 

@@ -52,6 +52,7 @@ def render(template: str, **values: Any) -> str:
         loader=jinja2.FileSystemLoader(_FOLDER, encoding="utf-8"),
     )
     environment.filters["bytes"] = human_bytes
+    environment.filters["figures"] = _figures
     environment.filters["flops"] = human_flops
     environment.filters["percent"] = human_percent
     style = (_FOLDER / "style.css").read_text(encoding="utf-8")
@@ -97,6 +98,27 @@ def _timeline(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         bars.append({**stage, "left": round(begin, 2), "width": round(part, 2)})
         begin += part
     return {"seconds": whole, "stages": bars}
+
+
+def _figures(estimate: Mapping[str, Any]) -> dict[str, str]:
+    """The figures of an estimate for people, by their titles."""
+    found = {}
+    if "seconds" in estimate:
+        found["time"] = f"{1000 * estimate['seconds']:.3f} ms"
+    for name, value in estimate.items():
+        title = name.replace("_", " ").removesuffix(" bytes")
+        if name.endswith("_read_write_bytes"):
+            rate = value / estimate["seconds"] if estimate.get("seconds") else 0
+            found[title.replace("read write", "traffic")] = (
+                f"{human_bytes(value)}, {human_bytes(round(rate))}/s"
+            )
+        elif name.endswith("_bytes"):
+            found[title] = human_bytes(value)
+        elif name == "clock_hz":
+            found["clock"] = f"{value / 1e6:g} MHz"
+        elif name not in ("seconds", "delegates"):
+            found[title] = value if isinstance(value, str) else f"{value:,.0f}"
+    return dict(sorted(found.items()))
 
 
 def lowest_sqnr(accuracy: Mapping[str, Any]) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
-from etlink import delegated, schema
+from etlink import delegated, estimates, schema
 from etlink.container import REBUILD, write_text
 from etlink.json_file import fields_of, read_object, write_json
 from etlink.lowered import Index, Lowered
@@ -85,6 +85,7 @@ def describe(
         "not_quantized": lowering["not_quantized"],
         "quantized_layers": lowering["quantized_layers"],
         "delegation": delegated.describe(lowering["delegation"]),
+        "estimates": estimates.of_program(lowering["delegation"]),
         "without_kernel": lowering["without_kernel"],
         "accuracy": run.get("accuracy", {}),
         "largest": _largest(index),
