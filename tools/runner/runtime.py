@@ -162,6 +162,24 @@ class Program:
         return True
 
 
+def verify(path: Path, manifest: Path, data: Sequence[Path] = ()) -> None:
+    """Checks every byte of a program and of the data files that it loads; loads nothing.
+
+    Args:
+      path: the .pte file.
+      manifest: of the program, or of an app that has it.
+      data: its data files in any order; none: the manifest's.
+
+    Raises:
+      BuildError: a file is missing, damaged, or not the one that the program was built with.
+    """
+    try:
+        options = {"manifest": manifest, "data": data, "verify": True, "weight_cache": False}
+        executorch_app.App(path, **options).close()
+    except AppError as error:
+        raise BuildError(str(error)) from error
+
+
 def info(library: Path | None = None) -> dict[str, Any]:
     """Reads what a runtime has.
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 from etbuild import BuildError, Method, ModelSpec
 from etlink import payload, ptd
-from etlink.check import check
 from etlink.link import Linked
 from etlink.lowered import Lowered
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
@@ -357,7 +356,6 @@ def test_external_constants_of_equal_bytes_and_other_shapes(tmp_path: Path) -> N
     net = Equal()
     source = build(net, tmp_path / "l", "portable", external_constants=True)
     linked, program, data = link_with(source, tmp_path / "out", separate=True)
-    assert check(linked.manifest, "p", program, [data]) == [data]
     torch.testing.assert_close(run((linked, program, data))[0], eager(net)[0])
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from etbuild import BuildError
 from etlink import manifest as manifests
-from etlink.check import check
 from example_release import RECIPE, Release, whole
+from runner import runtime
 
 
 @pytest.fixture
@@ -105,11 +105,10 @@ def test_programs_that_are_files_can_be_opened(release: Release) -> None:
     """As an app's, from the release's manifest."""
     manifest(release)
     read = manifests.read(release.folder / "manifest.json")
-    files = [release.folder / path for path in read.programs["update"].data]
     file = release.folder / read.programs["update"].file
     assert read.programs["update"].file in read.files
     with pytest.raises(BuildError, match="is not an ExecuTorch data file"):
-        check(read, "update", file, files)
+        runtime.verify(file, release.folder / "manifest.json")
 
 
 def test_the_same_bytes_elsewhere(release: Release, tmp_path: Path) -> None:

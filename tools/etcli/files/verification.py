@@ -11,9 +11,10 @@ from typing import Any
 from etbuild.errors import BuildError
 from etbundle import apps
 from etbundle.app import MANIFEST
-from etlink import check, manifest
+from etlink import manifest
 from etlink.container import sha256_of
 from etlink.manifest import Manifest
+from runner import runtime
 
 from etcli import paths
 from etcli.command import Outcome, add_data_option
@@ -65,11 +66,11 @@ def _program(path: Path, data: list[Path]) -> dict[str, Any]:
             "bazel build --output_groups=+manifest writes it; et inspect needs none.",
         )
     problems: list[str] = []
-    files = data or paths.data_beside(path)
     known = manifest.read(own_manifest)
-    keys = sum(_check(known, name, path, files, problems) for name in known.programs)
-    checked = {"files": 1 + len(files), "programs": 1, "keys": keys}
-    checked["bytes"] = sum(p.stat().st_size for p in [path, *files])
+    files = [known.files[name] for p in known.programs.values() for name in (p.file, *p.data)]
+    keys = sum(_check(known, name, own_manifest, path, data, problems) for name in known.programs)
+    checked = {"files": len(files), "programs": 1, "keys": keys}
+    checked["bytes"] = sum(file.size for file in files)
     return {"ok": not problems, "what": path.name, "checked": checked, "problems": problems}
 
 
@@ -120,15 +121,21 @@ def _packed_program(app: apps.App, name: str, problems: list[str]) -> int:
         problems.append(f'The program "{name}" needs {missing[0]}, which is missing.')
         return 0
     data = [app.files[path] for path in program.data]
-    return _check(app.manifest, name, app.files[program.file], data, problems)
+    own_manifest = app.directory / MANIFEST
+    return _check(app.manifest, name, own_manifest, app.files[program.file], data, problems)
 
 
 def _check(
-    known: Manifest, name: str, path: Path, data: Sequence[Path], problems: list[str]
+    known: Manifest,
+    name: str,
+    own_manifest: Path,
+    path: Path,
+    data: Sequence[Path],
+    problems: list[str],
 ) -> int:
     """Adds what is wrong with a program; returns the keys that were compared."""
     try:
-        check.check(known, name, path, data)
+        runtime.verify(path, own_manifest, data)
     except BuildError as error:
         problems.append(error.what)
         return 0

@@ -202,4 +202,11 @@ Result<std::string> JsonValue::as_text() const {
   return value_->get<std::string>();
 }
 
+Result<uint64_t> JsonValue::as_number(uint64_t most) const {
+  if (!value_->is_number_unsigned() || value_->get<uint64_t>() > most) {
+    return error(where_ + ": it is not a whole number from 0 to " + std::to_string(most) + ".");
+  }
+  return value_->get<uint64_t>();
+}
+
 }  // namespace runner

@@ -67,6 +67,8 @@ class JsonValue {
   Result<JsonParts<std::pair<std::string, JsonValue>>> members(const std::string& key) const;
   // This value, which must be a string.
   Result<std::string> as_text() const;
+  // This value, which must be a whole number.
+  Result<uint64_t> as_number(uint64_t most) const;
 
  private:
   template <class Entry>

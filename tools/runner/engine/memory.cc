@@ -207,7 +207,7 @@ DataMap::DataMap(
       if (of_program.count(key) == 0) {
         add(key, blob);
         // Those with a layout are the runtime's own tensors.
-        if (weight_cache && !blob.has_layout && blob.size > 0 && !addresses.insert(blob.data).second) {
+        if (weight_cache && !blob.layout && blob.size > 0 && !addresses.insert(blob.data).second) {
           copies_[&blob] = nullptr;
         }
         const auto replaced = content_keys_.find(key);
@@ -231,13 +231,13 @@ const DataFile::Blob* DataMap::find(std::string_view key) const {
 
 et::Result<const et::TensorLayout> DataMap::get_tensor_layout(std::string_view key) const {
   const DataFile::Blob* blob = find(key);
-  if (blob == nullptr || !blob->has_layout) {
+  if (blob == nullptr || !blob->layout) {
     return et::Error::NotFound;
   }
   return et::TensorLayout::create(
-      {blob->sizes.data(), blob->sizes.size()},
-      {blob->dim_order.data(), blob->dim_order.size()},
-      static_cast<executorch::aten::ScalarType>(blob->scalar_type));
+      {blob->layout->sizes.data(), blob->layout->sizes.size()},
+      {blob->layout->dim_order.data(), blob->layout->dim_order.size()},
+      static_cast<executorch::aten::ScalarType>(blob->layout->scalar_type));
 }
 
 et::Result<et::FreeableBuffer> DataMap::get_data(std::string_view key) const {

@@ -25,13 +25,12 @@ Status damaged(const std::string& path, const std::string& how) {
 }
 
 // Reads a tensor's layout, and returns its size in bytes; -1: the layout is invalid.
-int64_t read_layout(FlatBuffer& tables, uint64_t layout, DataFile::Blob& blob) {
+int64_t read_layout(FlatBuffer& tables, uint64_t table, KeyLayout& layout) {
   using executorch::aten::ScalarType;
-  blob.has_layout = true;
-  blob.scalar_type = tables.scalar<int8_t>(layout, 0);
-  const auto type = static_cast<ScalarType>(blob.scalar_type);
-  const FlatBuffer::Vector sizes = tables.vector(layout, 1, 4);
-  const FlatBuffer::Vector dim_order = tables.vector(layout, 2, 1);
+  layout.scalar_type = tables.scalar<int8_t>(table, 0);
+  const auto type = static_cast<ScalarType>(layout.scalar_type);
+  const FlatBuffer::Vector sizes = tables.vector(table, 1, 4);
+  const FlatBuffer::Vector dim_order = tables.vector(table, 2, 1);
   if (tables.damaged() || dim_order.length != sizes.length ||
       !executorch::runtime::isValid(type)) {
     return -1;
@@ -40,9 +39,9 @@ int64_t read_layout(FlatBuffer& tables, uint64_t layout, DataFile::Blob& blob) {
   for (uint32_t i = 0; i < sizes.length; ++i) {
     const int64_t size = tables.read<int32_t>(sizes.start + 4 * uint64_t{i});
     const bool overflows = size < 0 || __builtin_mul_overflow(bytes, size, &bytes);
-    blob.sizes.push_back(static_cast<int32_t>(size));
-    blob.dim_order.push_back(tables.read<uint8_t>(dim_order.start + i));
-    if (overflows || blob.dim_order.back() >= sizes.length) {
+    layout.sizes.push_back(static_cast<int32_t>(size));
+    layout.dim_order.push_back(tables.read<uint8_t>(dim_order.start + i));
+    if (overflows || layout.dim_order.back() >= sizes.length) {
       return -1;
     }
   }
@@ -121,7 +120,8 @@ Status DataFile::read_named(
   blob.data = file_->data() + base + offset;
   blob.size = bytes;
   const uint64_t layout = tables.table(item, 2);
-  const bool fits = layout == 0 || read_layout(tables, layout, blob) == static_cast<int64_t>(bytes);
+  const bool fits =
+      layout == 0 || read_layout(tables, layout, blob.layout.emplace()) == static_cast<int64_t>(bytes);
   if (!fits && !tables.damaged()) {
     return damaged(
         path(), "the shape of key \"" + key + "\" does not fit its " + std::to_string(bytes) + " bytes");

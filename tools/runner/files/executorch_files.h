@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,11 +26,7 @@ class DataFile {
   struct Blob {
     const uint8_t* data = nullptr;  // In the mapped file.
     uint64_t size = 0;
-    // For a tensor; a delegate's data have no layout.
-    bool has_layout = false;
-    int8_t scalar_type = 0;
-    std::vector<int32_t> sizes;
-    std::vector<uint8_t> dim_order;
+    std::optional<KeyLayout> layout;  // Of a tensor; a delegate's data have none.
   };
 
   // An error, if it is not a .ptd file, or is truncated or damaged.

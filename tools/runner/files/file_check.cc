@@ -10,6 +10,9 @@
 namespace runner {
 namespace {
 
+// Dimensions of a tensor in a message.
+constexpr size_t kMaxShown = 20;
+
 // Path of a data file's manifest, which an adapter needs.
 std::string manifest_path(const std::string& data_path) {
   return without_extension(data_path) + ".manifest.json";
@@ -154,6 +157,18 @@ Result<DataFiles> match_data(const Needs& needs, const std::vector<std::string>&
   return assigned;
 }
 
+std::string described(const std::optional<KeyLayout>& layout) {
+  if (!layout) {
+    return "no tensor";
+  }
+  std::string sizes, order;
+  for (size_t i = 0; i < layout->sizes.size() && i < kMaxShown; ++i) {
+    sizes += (i == 0 ? "" : ", ") + std::to_string(layout->sizes[i]);
+    order += (i == 0 ? "" : ", ") + std::to_string(layout->dim_order[i]);
+  }
+  return "a tensor of type " + std::to_string(layout->scalar_type) + " [" + sizes + "] with dimensions [" + order + "]";
+}
+
 // Says what is wrong with a key; "": nothing.
 std::string difference(const DataFile& file, const std::string& key, const Manifest::Key& expected, bool verify) {
   if (!file.has(key)) {
@@ -163,6 +178,10 @@ std::string difference(const DataFile& file, const std::string& key, const Manif
   if (size != expected.size) {
     return "its key \"" + key + "\" has " + std::to_string(size) + " bytes, expected " +
         std::to_string(expected.size);
+  }
+  const std::optional<KeyLayout>& layout = file.blobs().find(key)->second.layout;
+  if (layout && !(layout == expected.layout)) {
+    return "its key \"" + key + "\" is " + described(layout) + ", expected " + described(expected.layout);
   }
   // A flipped bit must not become a wrong number.
   if (file.crc32_of(key) != expected.crc32) {

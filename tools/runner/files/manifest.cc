@@ -33,6 +33,26 @@ Result<std::optional<uint32_t>> read_crc32(const JsonValue& json) {
   return std::optional<uint32_t>(static_cast<uint32_t>(TRY(json.number("crc32", UINT32_MAX))));
 }
 
+Result<std::vector<uint64_t>> read_numbers(const JsonValue& json, const std::string& key, uint64_t most) {
+  std::vector<uint64_t> numbers;
+  for (const JsonValue& item : TRY(json.items(key))) {
+    numbers.push_back(TRY(item.as_number(most)));
+  }
+  return numbers;
+}
+
+Result<KeyLayout> read_layout(const JsonValue& json) {
+  KeyLayout layout;
+  layout.scalar_type = static_cast<int8_t>(TRY(json.number("scalar_type", INT8_MAX)));
+  for (const uint64_t size : TRY(read_numbers(json, "sizes", INT32_MAX))) {
+    layout.sizes.push_back(static_cast<int32_t>(size));
+  }
+  for (const uint64_t dimension : TRY(read_numbers(json, "dim_order", UINT8_MAX))) {
+    layout.dim_order.push_back(static_cast<uint8_t>(dimension));
+  }
+  return layout;
+}
+
 Status read_keys(const JsonValue& json, Manifest::File& file) {
   Hashes hashes;
   std::string last;
@@ -43,6 +63,9 @@ Status read_keys(const JsonValue& json, Manifest::File& file) {
     key.size = TRY(item.number("size"));
     key.crc32 = static_cast<uint32_t>(TRY(item.number("crc32", UINT32_MAX)));
     key.by_name = TRY(item.flag("by_name", false));
+    if (item.has("layout")) {
+      key.layout = TRY(read_layout(TRY(item.at("layout"))));
+    }
     if (!file.keys.empty() && name <= last) {
       return json.error_with("has keys that are not sorted: \"" + shortened(last) + "\", \"" + shortened(name) + "\"");
     }

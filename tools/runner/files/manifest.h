@@ -15,6 +15,17 @@
 
 namespace runner {
 
+// Element type and shape of a tensor that the runtime itself loads.
+struct KeyLayout {
+  int8_t scalar_type = 0;  // As in scalar_type.fbs: 6 is float32.
+  std::vector<int32_t> sizes;
+  std::vector<uint8_t> dim_order;  // Dimensions from outer to inner.
+
+  bool operator==(const KeyLayout& other) const {
+    return scalar_type == other.scalar_type && sizes == other.sizes && dim_order == other.dim_order;
+  }
+};
+
 // Keys to the sha256 of their bytes.
 using Hashes = std::map<std::string, std::string>;
 
@@ -37,6 +48,7 @@ struct Manifest {
     uint64_t size = 0;
     uint32_t crc32 = 0;    // Checked on every start.
     bool by_name = false;  // Its name does not depend on its bytes: the runtime would silently accept others.
+    std::optional<KeyLayout> layout;  // Of a tensor; a delegate's data have none.
   };
 
   struct File {
