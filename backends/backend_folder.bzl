@@ -6,6 +6,10 @@ visibility("//backends/...")
 
 _PUBLIC = ["//visibility:public"]
 
+def recipe_sources():
+    """The Python sources of the calling package that lower: all but its emulators, which run programs only."""
+    return native.glob(["*.py"], exclude = ["*_emulator.py"])
+
 def backend_folder(name = "recipes", deps = []):
     """The targets `:recipes` (a py_library), `:sources`, and `:locks` if there are any.
 
@@ -20,7 +24,7 @@ def backend_folder(name = "recipes", deps = []):
     )
     py_library(
         name = name,
-        srcs = native.glob(["*.py"]),
+        srcs = recipe_sources(),
         imports = ["."],
         visibility = _PUBLIC,
         deps = ["//tools/etbuild"] + deps,

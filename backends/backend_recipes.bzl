@@ -1,5 +1,6 @@
 """backend_recipes: an et_recipe for each recipe in a folder of //backends."""
 
+load("//backends:backend_folder.bzl", "recipe_sources")
 load("//rules:defs.bzl", "et_recipe")
 
 visibility("//backends/...")
@@ -19,7 +20,7 @@ def backend_recipes(name, recipes, backend = "", options = {}, deps = []):
     for recipe, own in recipes.items():
         et_recipe(
             name = recipe,
-            srcs = native.glob(["*.py"]),
+            srcs = recipe_sources(),
             backends = [":" + (backend or name)],
             builder = "%s_recipes:%s" % (name, recipe),
             imports = ["."],

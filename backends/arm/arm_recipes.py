@@ -20,6 +20,9 @@ from typing import Any
 import torch
 from arm_estimates import keep_estimates
 from etbuild import BuildError, RecipeContext, static_shapes
+from executorch.backends.arm.quantizer.arm_quantizer import (
+    get_symmetric_a16w8_quantization_config,
+)
 from executorch.backends.arm.recipes import ArmRecipeType
 from executorch.export import ExportRecipe
 
@@ -36,7 +39,9 @@ def tosa_int8(ctx: RecipeContext) -> ExportRecipe:
 
 def tosa_a16w8(ctx: RecipeContext) -> ExportRecipe:
     """TOSA 1.0 with 16-bit activations and 8-bit weights; needs calibration."""
-    return _made(ctx, ArmRecipeType.TOSA_A16W8)
+    # Upstream's smallest scale (1.5.1) is 2 ** -12: of values below 8, 16 bits lose up to half.
+    finer = get_symmetric_a16w8_quantization_config(is_per_channel=True, epsilon=2**-24)
+    return _made(ctx, ArmRecipeType.TOSA_A16W8, finer)
 
 
 def vgf_fp(ctx: RecipeContext) -> ExportRecipe:
@@ -78,12 +83,24 @@ def _ethos_u(ctx: RecipeContext, kind: ArmRecipeType) -> ExportRecipe:
     return _made(ctx, kind, **values)
 
 
-def _made(ctx: RecipeContext, kind: ArmRecipeType, **values: Any) -> ExportRecipe:
-    """Upstream's recipe of a kind; `values`: of the options that it takes."""
+def _made(
+    ctx: RecipeContext, kind: ArmRecipeType, config: Any = None, **values: Any
+) -> ExportRecipe:
+    """Upstream's recipe of a kind.
+
+    Args:
+      ctx: of the recipe.
+      kind: upstream's name of it.
+      config: replaces upstream's configuration of its quantizer.
+      values: of the options that it takes.
+    """
     try:
         recipe = ExportRecipe.get_recipe(kind, **values)
     except ValueError as error:
         raise BuildError(f"{ctx.label}: {error}.") from error
+    if config is not None:
+        for quantizer in recipe.quantization_recipe.quantizers:
+            quantizer.set_global(config)
     if ctx.options.text("quantize_scope", "full", ("full", "linear")) == "linear":
         for quantizer in recipe.quantization_recipe.quantizers:
             config = quantizer.global_config

@@ -18,7 +18,7 @@ def check_fit(ctx, *, programs, runtime, exporter_version, layers = []):
     loaded = {layer.label: True for layer in layers if layer.libraries or layer.emulators}
     for program in programs:
         for backend in program.backends.to_list():
-            is_loaded = any([packages.label in loaded for packages in backend.packages])
+            is_loaded = any([packages.label in loaded for packages in backend.emulator or backend.packages])
             if backend.id and backend.id not in has and not is_loaded:
                 _fail_backend(ctx, program, backend, runtime, has)
         if program.data_files.to_list() and not runtime.data_files:

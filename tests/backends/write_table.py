@@ -31,7 +31,8 @@ _NETS = {"conv": "conv", "mlp": "MLP", "llama": "Llama"}
 
 # Where programs of a backend run, and whether tests run them.
 _RUNS = {
-    "arm": "TOSA: Arm's reference model, tested; Ethos-U and VGF: their hardware",
+    "arm": "TOSA: Arm's reference model, tested; VGF: GPUs, tested with Arm's layers for Vulkan on "
+    "a CPU; Ethos-U: its hardware",
     "cadence": "Cadence's DSPs; not tested",
     "coreai": "Apple's devices; not tested: no runtime for Linux",
     "coreml": "Apple's devices: CPU, GPU and Neural Engine; not tested",
@@ -106,7 +107,7 @@ def _cell(row: dict[str, Any], net: str, reasons: list[str]) -> str:
     result: str = row["nets"][net]
     if result in ("ran", "lowered"):
         options = row["llama_options"] if net == "llama" else {}
-        if result == "ran" and row["backend"] != "arm":
+        if result == "ran":
             result += f", {row['sqnr_db'][net]} dB"
         given = ", ".join(f"`{name} = {value}`" for name, value in sorted(options.items()))
         return f"{result}, with {given}" if given else result

@@ -3,7 +3,8 @@
 The library with that interface has the whole runtime of this machine. What it lacks comes from
 libraries that register backends and operators when they are loaded: those that packages declare
 (`et_packages(libraries = …)`), and upstream's operators of language models, which are linked with
-torch. The latter are loaded only for a program that uses them, as torch takes its time.
+torch. The latter are loaded only for a program that uses them, as torch takes its time. Emulators
+answer in Python for a device that is not here (`emulated.py`).
 
 Errors of the interface become BuildErrors. A crash ends the process: `process.ask` starts another.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import os
 import sys
@@ -24,6 +26,7 @@ import numpy as np
 from etbuild.errors import BuildError
 from etlink import pte, tables
 from etlink.process import ROOTS
+from runner import emulated
 from runner.api import executorch_app
 from runner.api.executorch_app import AppError
 
@@ -254,7 +257,20 @@ def load_libraries() -> None:
                 "Name the folders of what it needs in et_packages(library_paths = …).",
             ) from error
     for name in filter(None, os.environ.get(EMULATORS, "").split(os.pathsep)):
+        _install_emulator(name)
+
+
+@functools.cache
+def _install_emulator(name: str) -> None:
+    try:
         importlib.import_module(name).install()
+    except BuildError:
+        raise
+    except Exception as error:
+        raise BuildError(
+            f"the emulator {name} cannot be installed: {type(error).__name__}: {error}.",
+            "It is a Python module of et_packages(emulators = …), with a function install().",
+        ) from error
 
 
 def _missing(needs: Mapping[str, Sequence[str]], library: Path | None) -> dict[str, list[str]]:
@@ -278,4 +294,7 @@ def _as_build_errors(name: str) -> Iterator[None]:
     try:
         yield
     except AppError as error:
+        failure = emulated.take_failure()
+        if failure:
+            raise BuildError(f"{name}: {failure.what}", failure.hint) from failure.__cause__
         raise BuildError(f"{name}: {error}" if name not in str(error) else str(error)) from error
