@@ -5,11 +5,12 @@ load("//toolchains/exporter:packages.bzl", "et_packages")
 
 visibility("//backends/...")
 
-def backend_emulator(name, srcs = [], deps = []):
+def backend_emulator(name, title = "", srcs = [], deps = []):
     """The et_packages of an emulator, for `et_backend(emulator = …)`.
 
     Args:
       name: of the target, and of the module, which has a function `install()` (runner.emulated).
+      title: what runs the programs, for logs of tests; empty: other packages of the emulator name it.
       srcs: more files of it.
       deps: py_library targets that it imports.
     """
@@ -24,6 +25,7 @@ def backend_emulator(name, srcs = [], deps = []):
         name = name,
         emulators = [name],
         stamp = name + ".py",
+        title = title,
         visibility = ["//visibility:public"],
         deps = [name + ".library"],
     )
