@@ -86,8 +86,8 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
     args.add("--runtime_version", runtime.executorch_version)
     inputs = []
     for program in programs:
-        args.add_all("--program", [program.label, program.program])
-        inputs.append(program.program)
+        args.add_all("--program", [program.label, program.program, program.summary])
+        inputs += [program.program, program.summary]
     roles = {runtime.core.label: "core"}
     roles.update({library.label: "always" for library in always})
     libraries = depset(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import payloads
 import pytest
+from etlink import payload_operators
 
 # Written by the macro: rows of the matrix, and the names that runtimes know backends by.
 MATRIX = json.loads(Path("tests/backends/matrix.json").read_text())
@@ -40,7 +41,13 @@ def test_what_is_delegated(program: Path) -> None:
     # The first has what the others are there to complete.
     assert row["ids"][0] in {payload.backend for payload in found} <= set(row["ids"])
     for payload in found:
-        assert payloads.open_payload(payload)
+        opened = payloads.open_payload(payload)
+        assert opened
+        if payload.backend in payload_operators.BACKENDS:
+            # The linker's reader, which has no torch, against upstream's.
+            delegate = payload_operators.Delegate(payload.method, payload.backend, payload.data)
+            names = {name for name in opened if "." in name}
+            assert payload_operators.operators_of(delegate) == tuple(sorted(names))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """EtFit: checks that a runtime has all that programs use, and chooses the libraries to link.
 
 Contract: `etbundle.fit --label APP --runtime LABEL --platform P --runtime_version V
---program LABEL FILE.pte … --core|--library|--always|--kernels LABEL FILE SCAN DEPS …
+--program LABEL FILE.pte SUMMARY.json … --core|--library|--always|--kernels LABEL FILE SCAN DEPS …
 --fit OUT.json --link_flags OUT.params`
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ from typing import Any
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 from etbuild.errors import BuildError, listed
-from etlink.container import write_text
-from etlink.json_file import write_json
+from etlink.container import REBUILD, write_text
+from etlink.json_file import read_object, write_json
 
 from etbundle import library as libraries
 from etbundle.library import Library
 from etbundle.needs import Need, Use, uses_of
+from etbundle.payload_names import first_version
 
 # A library that registers itself when loaded has no symbol that is called, so linkers would drop
 # it. Mach-O linkers keep every shared library that they are given.
@@ -90,6 +91,18 @@ def _library_of(app: str, runtime: Runtime, need: Need) -> Library:
             f"{listed(sorted(b for library in known for b in library.backends))}.",
             "Use a recipe for a backend that the runtime has, or a runtime with that backend "
             "(et_runtime_import).",
+        )
+    if need.kind == "payload_operator":
+        version = first_version(need.backend, need.name)
+        raise BuildError(
+            f"{app}: {need}, but the backend of the runtime {runtime} does not have it. "
+            + (
+                f"ExecuTorch {version} is the first that has it."
+                if version
+                else "No known version of ExecuTorch has it."
+            ),
+            "Use a runtime that has it (executorch.runtime in MODULE.bazel, et_runtime_import), or "
+            "a model or recipe without it.",
         )
     operators = sorted({o for library in known for o in library.operators})
     near = difflib.get_close_matches(need.name, operators, n=3, cutoff=0.8)
@@ -189,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = ToolParser(prog="etbundle.fit", description=__doc__)
     for name in ("label", "runtime", "platform", "runtime_version"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--program", nargs=2, action="append", default=[])
+    parser.add_argument("--program", nargs=3, action="append", default=[])
     for role in ("core", "library", "always", "kernels"):
         parser.add_argument(f"--{role}", nargs=4, action="append", default=[])
     parser.add_argument("--fit", type=Path, required=True, help="JSON to write")
@@ -204,7 +217,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         always=_libraries(args.always),
         kernels=_libraries(args.kernels),
     )
-    uses = [use for label, path in args.program for use in uses_of(label, Path(path))]
+    uses = [
+        use
+        for label, path, summary in args.program
+        for use in uses_of(label, Path(path), _layers(Path(summary)))
+    ]
     chosen = choose(args.label, runtime, uses)
     macho = args.platform.startswith(("ios_", "macos_"))
     # The app's own kernels are linked as its deps.
@@ -212,6 +229,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     linked = [library for library in chosen if library.label not in own]
     write_json(args.fit, describe(args.label, runtime, uses, chosen))
     _write_flags(args.link_flags, link_flags(linked, macho))
+
+
+def _layers(summary: Path) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """The layers of delegated operators, by method."""
+    return read_object(summary, "is not a summary of a program", REBUILD)["delegated_layers"]
 
 
 def _write_flags(path: Path, flags: Sequence[str]) -> None:

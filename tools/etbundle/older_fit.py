@@ -9,13 +9,13 @@ Contract: `etbundle.older_fit --label TEST --program LABEL FILE.pte --inventorie
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 from etbuild.errors import BuildError
-from etlink import payload, pte, schema, tables
+from etlink import payload, payload_operators, pte, tables
 from etlink.container import write_text
 from etlink.json_file import decode, read_object
 
@@ -55,27 +55,11 @@ def needs_of(label: str, path: Path) -> list[Need]:
 def _payload_kinds(file: pte.ProgramFile) -> tuple[set[int], set[int]]:
     nodes: set[int] = set()
     datatypes: set[int] = set()
-    for data in _payloads(file):
-        of_nodes, of_datatypes = payload.kinds(data)
+    for delegate in payload_operators.delegates(file, [payload.BACKEND]):
+        of_nodes, of_datatypes = payload.kinds(delegate.payload)
         nodes |= of_nodes
         datatypes |= of_datatypes
     return nodes, datatypes
-
-
-def _payloads(file: pte.ProgramFile) -> Iterable[bytes]:
-    """The payloads of XNNPACK's delegates: in the tables, or in segments."""
-    in_segment = schema.program_class("DataLocation").SEGMENT
-    for plan in file.program.executionPlan:
-        for delegate in plan.delegates or []:
-            if tables.text(delegate.id) != payload.BACKEND:
-                continue
-            if delegate.processed.location != in_segment:
-                yield bytes(file.program.backendDelegateData[delegate.processed.index].data or b"")
-            else:
-                offset, size = file.segments[delegate.processed.index]
-                with file.path.open("rb") as opened:
-                    opened.seek(offset)
-                    yield opened.read(size)
 
 
 def check(test: str, needs: Sequence[Need], version: str, known: Mapping[str, Inventory]) -> None:

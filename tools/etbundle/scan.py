@@ -2,7 +2,8 @@
 
 Contract: `etbundle.scan --label L --library FILE… --backend NAME… --output OUT`
 
-The output is a list of lines, "operator aten::add.out" and "backend XnnpackBackend".
+The output is a list of lines, "operator aten::add.out", "backend VulkanBackend", and, for what a
+backend's payloads may call, "payload_operator VulkanBackend aten.add.Tensor".
 
 Both are registered with names that are constants of the library: they lie in the file, with a zero
 at their end. So the file is searched for them; it is not loaded, as it may be for another platform.
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
@@ -23,6 +24,7 @@ from etbuild.errors import BuildError, listed
 from etlink.container import REBUILD, write_text
 
 from etbundle.binary import check_binary
+from etbundle.payload_names import payload_names
 
 # Ids that upstream's backends register, in all versions; a runtime can have others.
 KNOWN_BACKENDS = (
@@ -68,10 +70,12 @@ class Registered:
     Attributes:
       operators: e.g. "aten::add.out", sorted.
       backends: e.g. "XnnpackBackend", sorted.
+      payload_operators: by backend, what its payloads may call: "aten.add.Tensor", sorted.
     """
 
     operators: tuple[str, ...]
     backends: tuple[str, ...]
+    payload_operators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def scan(path: Path, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Registered:
@@ -104,6 +108,11 @@ def write(path: Path, registered: Registered) -> None:
     """Writes the list."""
     lines = [f"operator {name}\n" for name in registered.operators]
     lines += [f"backend {name}\n" for name in registered.backends]
+    lines += [
+        f"payload_operator {backend} {name}\n"
+        for backend, names in sorted(registered.payload_operators.items())
+        for name in names
+    ]
     write_text(path, "".join(lines))
 
 
@@ -113,7 +122,7 @@ def read(path: Path) -> Registered:
     Raises:
       BuildError: a line is another one.
     """
-    names: dict[str, list[str]] = {"operator": [], "backend": []}
+    names: dict[str, list[str]] = {"operator": [], "backend": [], "payload_operator": []}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         kind, _, name = line.partition(" ")
         if kind not in names or not name:
@@ -121,12 +130,18 @@ def read(path: Path) -> Registered:
                 f"{path}:{number}: got {line!r}, expected an operator or a backend.", REBUILD
             )
         names[kind].append(name)
-    return Registered(tuple(names["operator"]), tuple(names["backend"]))
+    by_backend: dict[str, list[str]] = {}
+    for entry in names["payload_operator"]:
+        backend, _, name = entry.partition(" ")
+        by_backend.setdefault(backend, []).append(name)
+    payload_operators = {backend: tuple(listed) for backend, listed in by_backend.items()}
+    return Registered(tuple(names["operator"]), tuple(names["backend"]), payload_operators)
 
 
 def registered(data: bytes, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Registered:
     """Reads what a library or an object registers out of its bytes."""
-    return Registered(_operators(data), _backends(data, known_backends))
+    backends = _backends(data, known_backends)
+    return Registered(_operators(data), backends, payload_names(data, backends))
 
 
 def _operators(data: bytes) -> tuple[str, ...]:
@@ -183,7 +198,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     backends = {backend for result in scans for backend in result.backends}
     _check_backends(args.label, args.library, args.backend, backends)
     operators = {operator for result in scans for operator in result.operators}
-    write(args.output, Registered(tuple(sorted(operators)), tuple(sorted(args.backend))))
+    payload_operators = {
+        backend: tuple(sorted({n for s in scans for n in s.payload_operators.get(backend, ())}))
+        for backend in {backend for result in scans for backend in result.payload_operators}
+        if backend in args.backend
+    }
+    registered = Registered(
+        tuple(sorted(operators)), tuple(sorted(args.backend)), payload_operators
+    )
+    write(args.output, registered)
 
 
 if __name__ == "__main__":

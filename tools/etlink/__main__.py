@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         summary = {name: encode(value) for name, value in vars(linked).items()}
         with fields_of(args.lowered / "lowering.json", REBUILD):
             summary["estimates"] = estimates.of_program(delegated.read(args.lowered))
+            summary["delegated_layers"] = delegated.layers(args.lowered)
         write_json(args.summary, summary)
 
 

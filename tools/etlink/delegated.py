@@ -32,6 +32,30 @@ def read(folder: Path) -> dict[str, Any]:
     return delegation
 
 
+def layers(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Reads the layers of the model that delegated operators come from: by method and operator.
+
+    Returns:
+      Names, sorted; nothing of a program that was not lowered here.
+
+    Raises:
+      BuildError: the record of the lowering is damaged.
+    """
+    path = folder / "lowering.json"
+    if not path.is_file():
+        return {}
+    calls = read_object(path, "does not say which layers were delegated", _AGAIN).get("calls", {})
+    found: dict[str, dict[str, list[str]]] = {}
+    for method, instructions in calls.items():
+        of_method: dict[str, set[str]] = {}
+        for delegate in instructions["delegates"].values():
+            for layer, operator, _ in delegate:
+                if layer:
+                    of_method.setdefault(operator, set()).add(layer)
+        found[method] = {name: sorted(names) for name, names in sorted(of_method.items())}
+    return found
+
+
 def describe(methods: Mapping[str, Any]) -> dict[str, Any]:
     """The same with percentages, for the report.
 

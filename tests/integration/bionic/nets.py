@@ -68,3 +68,31 @@ def build(ctx: ModelContext) -> ModelSpec:
         methods={"forward": Method(NETS[net]().eval(), (example(net),))},
         calibration=lambda: [(example(net, number),) for number in range(1, 9)],
     )
+
+
+class Warp(nn.Module):
+    """Moves the points of a picture."""
+
+    def forward(self, picture: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        """(1, 3, 8, 8) and (1, 8, 8, 2) to (1, 3, 8, 8)."""
+        return nn.functional.grid_sample(picture, grid, padding_mode="border", align_corners=True)
+
+
+class Warped(nn.Module):
+    """A convolution, and a layer that moves its points."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.first = nn.Conv2d(3, 3, 1)
+        self.warp = Warp()
+
+    def forward(self, picture: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        """As `Warp`."""
+        return self.warp(self.first(picture), grid)
+
+
+def warp(ctx: ModelContext) -> ModelSpec:
+    """Entry point: a net that Vulkan's older runtimes have no operator for."""
+    inputs = (torch.zeros(1, 3, 8, 8), torch.zeros(1, 8, 8, 2))
+    return ModelSpec(methods={"forward": Method(Warped().eval(), inputs)})

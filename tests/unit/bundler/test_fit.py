@@ -115,6 +115,47 @@ def test_a_missing_backend() -> None:
     assert "does not have it. Available: XnnpackBackend." in text
 
 
+def vulkan(names: str) -> Library:
+    """A runtime's only library, whose Vulkan backend has these operators."""
+    named = {"VulkanBackend": tuple(names.split())}
+    backends = frozenset(["VulkanBackend"])
+    return Library("//r:core", "r/libcore.so", (), frozenset(), backends, named)
+
+
+def with_payload(names: str) -> Use:
+    named = {"VulkanBackend": tuple(names.split())}
+    layers = {"aten.grid_sampler_2d.default": ["warp", "warp_2"]}
+    return Use("//m:net", "forward", (), ("VulkanBackend",), named, layers)
+
+
+def choose_vulkan(runtime_has: str, payload: str) -> list[Library]:
+    core = vulkan(runtime_has)
+    android = Runtime("//r:runtime", "android_arm64", "1.3.1", core, ())
+    return choose("//a:app", android, [with_payload(payload)])
+
+
+def test_an_operator_of_a_payload_that_the_runtime_lacks() -> None:
+    has = "aten.mm.default aten.convolution.default"
+    assert choose_vulkan(has, has)
+    with pytest.raises(BuildError) as caught:
+        choose_vulkan(has, "aten.mm.default aten.grid_sampler_2d.default")
+    assert str(caught.value).startswith(
+        '//a:app: //m:net calls the operator "aten.grid_sampler_2d.default" in what it delegates '
+        'to VulkanBackend (method "forward", in warp, warp_2), but the backend of the runtime '
+        "//r:runtime (android_arm64, ExecuTorch 1.3.1) does not have it. ExecuTorch 1.4.0 is the "
+        "first that has it."
+    )
+    with pytest.raises(BuildError, match="No known version of ExecuTorch has it"):
+        choose_vulkan(has, "aten.logical_not.default")
+
+
+def test_names_that_the_scan_could_not_read_refuse_nothing() -> None:
+    assert choose_vulkan("", "aten.grid_sampler_2d.default")
+    assert choose_vulkan("aten.convolution.default", "aten.mm.default")
+    with pytest.raises(BuildError, match="aten.log10.default"):
+        choose_vulkan("aten.convolution.default", "aten.log10.default")
+
+
 def test_an_operator_twice() -> None:
     own = library("own", "mine::op.out aten::add.out")
     with pytest.raises(BuildError) as caught:
@@ -144,13 +185,29 @@ def test_what_is_said_of_a_fit() -> None:
 def test_a_damaged_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = tmp_path / "net.pte"
     program.write_bytes(b"\0" * 100)
+    summary = tmp_path / "net.link.json"
+    summary.write_text('{"delegated_layers": {}}')
     scan = tmp_path / "core.registered"
     scan.write_text("")
     code = fit.main(
         ["--label", "//a:app", "--runtime", "//r:r", "--platform", "p", "--runtime_version", "1"]
-        + ["--core", "//r:core", "libcore.so", str(scan), "", "--program", "//m:net", str(program)]
+        + [
+            "--core",
+            "//r:core",
+            "libcore.so",
+            str(scan),
+            "",
+            "--program",
+            "//m:net",
+            str(program),
+            str(summary),
+        ]
         + ["--fit", str(tmp_path / "fit.json"), "--link_flags", str(tmp_path / "flags")]
     )
     assert code == 1
     assert "net.pte is not an ExecuTorch program" in capsys.readouterr().err
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["core.registered", "net.pte"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "core.registered",
+        "net.link.json",
+        "net.pte",
+    ]

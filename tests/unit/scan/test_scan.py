@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from etbuild.errors import BuildError
-from etbundle.scan import Registered, main, read, scan
+from etbundle.scan import Registered, main, read, scan, write
 
 _HERE = Path("tests/unit/scan").absolute()
 _EXTERNAL = _HERE.parents[3]
@@ -91,6 +91,10 @@ def test_phones_runtimes() -> None:
     assert of_android == scan(android("android_x86_64"))
     assert of_android.backends == ("VulkanBackend", "XnnpackBackend")
     assert "llama::sdpa_with_kv_cache.out" in of_android.operators
+    of_payloads = of_android.payload_operators["VulkanBackend"]
+    # Short names, which on x86_64 are numbers in code, longer ones, and ones without a namespace.
+    assert {"aten.mm.default", "et_vk.prepack.default", "sym_size.int"} <= set(of_payloads)
+    assert "aten.grid_sampler_2d.default" not in of_payloads
     of_ios, of_simulator = scan(framework("ios_arm64")), scan(framework("ios_sim_arm64"))
     assert of_ios.backends == ("CoreMLBackend", "MLXBackend", "MPSBackend", "XnnpackBackend")
     assert of_simulator.backends == ("CoreMLBackend", "MPSBackend", "XnnpackBackend")
@@ -111,6 +115,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "--backend", "OwnBackend"]) == 0
     assert out.read_text() == "operator own::twice.out\nbackend OwnBackend\n"
     assert read(out) == Registered(("own::twice.out",), ("OwnBackend",))
+    names = Registered(
+        (), ("VulkanBackend",), {"VulkanBackend": ("aten.mm.default", "sym_size.int")}
+    )
+    write(out, names)
+    assert out.read_text().endswith("payload_operator VulkanBackend sym_size.int\n")
+    assert read(out) == names
     out.write_text("operator a::b\nkernel c\n")
     with pytest.raises(BuildError, match="out:2: got 'kernel c', expected an operator or a"):
         read(out)
