@@ -132,6 +132,7 @@ def test_the_command_line_writes_a_summary(tmp_path: Path) -> None:
     summary = json.loads(names["json"].read_text())
     assert summary.pop("manifest")["programs"]["out"]["data"] == ["out.ptd"]
     assert summary == {
+        "delegated_layers": {},
         "program_bytes": names["pte"].stat().st_size,
         "data_bytes": names["ptd"].stat().st_size,
         "embedded": [],
