@@ -26,7 +26,21 @@ json described(const Manifest::File& file) {
       {"keys", keys}};
 }
 
+json described(const runner::DeclaredInput& input) {
+  json sizes = json::array();
+  for (const runner::DeclaredSize& size : input.sizes) {
+    sizes.push_back({size.min, size.max, size.symbol, size.times, size.plus});
+  }
+  return {{"input", input.input}, {"name", input.name}, {"sizes", sizes}};
+}
+
 json described(const Manifest::Program& program) {
+  json declared = json::object();
+  for (const auto& [method, inputs] : program.declared) {
+    for (const runner::DeclaredInput& input : inputs) {
+      declared[method].push_back(described(input));
+    }
+  }
   json cache;
   if (program.packing != nullptr) {
     cache = {
@@ -40,6 +54,7 @@ json described(const Manifest::Program& program) {
       {"data", program.data},
       {"adapter", program.adapter},
       {"interface", program.interface},
+      {"declared", declared},
       {"weight_cache", cache}};
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from etbuild import BuildError
 from etlink import manifest
+from etlink.declared_sizes import InputSizes
 from etlink.manifest import File, Manifest, Program
 
 READER = Path("tests/manifest/read_manifest").absolute()
@@ -73,6 +74,11 @@ def described_program(program: Program) -> dict[str, Any]:
         "data": list(program.data),
         "adapter": program.adapter,
         "interface": program.interface,
+        "declared": {
+            name: [described_sizes(given) for given in method.sizes]
+            for name, method in program.methods.items()
+            if method.sizes
+        },
         "weight_cache": cache
         and {
             "reasons": list(cache.reasons),
@@ -80,6 +86,12 @@ def described_program(program: Program) -> dict[str, Any]:
             "of_adapter": {name: list(keys) for name, keys in cache.of_adapter.items()},
         },
     }
+
+
+def described_sizes(given: InputSizes) -> dict[str, Any]:
+    """Sizes of an input as read_manifest.cc prints them."""
+    sizes = [[s.min, s.max, s.symbol, s.times, s.plus] for s in given.sizes]
+    return {"input": given.input, "name": given.name, "sizes": sizes}
 
 
 def names(cases: list[dict[str, Any]]) -> list[str]:

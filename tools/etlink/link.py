@@ -26,6 +26,8 @@ from etlink.adapter_values import Values
 from etlink.assemble import Assembled, Changes, assemble
 from etlink.container import Digest, Piece, digest_of, write_atomically
 from etlink.data_file import write_data_file
+from etlink.declared_sizes import InputSizes
+from etlink.json_file import decode
 from etlink.lowered import Index, Lowered, check_digest, data_of, tensors_of
 from etlink.manifest import File, Manifest, Method, Program, interface, unique_names
 from etlink.matching import Matching
@@ -140,7 +142,11 @@ def link(
         adapter=adapter,
         interface=interface(frame, matched.all_shared, placement.separate if adapter else ()),
         methods={
-            m["name"]: Method(backends=tuple(m["backends"]), operators=tuple(m["operators"]))
+            m["name"]: Method(
+                backends=tuple(m["backends"]),
+                operators=tuple(m["operators"]),
+                sizes=decode(tuple[InputSizes, ...], m.get("sizes", [])),
+            )
             for m in index.methods
         },
         weight_cache=_weight_cache(index, placement),

@@ -125,7 +125,8 @@ class Index:
       tensors: weights by name.
       named_data: what delegates load by key, and what the recipe moved out; in upstream's order.
       external: key of data that the recipe moved out of the program to their tag.
-      methods: per method its name, inputs, outputs, backends and operators.
+      methods: per method its name, inputs, outputs, backends and operators, and the sizes of inputs
+        with a dynamic dimension.
       payloads: names of weights by payload; two of the same bytes may differ in their names.
       packings: weights that XNNPACK packs, each once.
       unread: sha256 of XNNPACK's payloads of which nothing says what they pack, hex.

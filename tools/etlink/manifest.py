@@ -31,7 +31,9 @@ from typing import Any
 
 from etbuild.errors import BuildError
 
+from etlink import declared_sizes
 from etlink.container import REBUILD, write_text
+from etlink.declared_sizes import InputSizes
 from etlink.json_file import FormError, check_hash, check_path, encode, json_text, read_file
 from etlink.named_data import NamedData
 from etlink.weight_cache import WeightCache
@@ -82,10 +84,12 @@ class Method:
     Attributes:
       backends: that it delegates to, sorted.
       operators: with overloads ("aten::add.out"), sorted.
+      sizes: of inputs with a dynamic dimension.
     """
 
     backends: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
+    sizes: tuple[InputSizes, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,6 +327,8 @@ def _check(manifest: Manifest) -> None:
                 raise FormError(f'{where} needs the file "{path}", which is not in it.files')
         if program.adapter and program.adapter not in program.data:
             raise FormError(f'{where}.adapter is "{program.adapter}", expected one of its data')
+        for method, about in program.methods.items():
+            declared_sizes.check(about.sizes, f'{where}.methods["{method}"].sizes')
     for path in sorted(manifest.code()):
         check_path(path, "a path of it.binary or it.libraries")
 

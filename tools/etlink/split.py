@@ -20,6 +20,8 @@ from etbuild.errors import BuildError
 from etlink import payload, pte, schema
 from etlink.assemble import assemble
 from etlink.container import Digest, Piece, chunks, sha256_of
+from etlink.declared_sizes import InputSizes, fits
+from etlink.json_file import encode
 from etlink.lowered import (
     BaseSegment,
     Constant,
@@ -83,6 +85,7 @@ class Hints:
       folded: (plan, value) to the name of the weight that quantization made a constant from.
       external: data that the recipe moved out of the program: key to (tag, bytes, alignment,
         layout).
+      sizes: of inputs with a dynamic dimension, by method.
       segment_alignment: bytes.
       tensor_alignment: of constants, bytes.
       delegate_alignment: of payloads in the tables, bytes.
@@ -96,6 +99,7 @@ class Hints:
     own: Set[str] = frozenset()
     folded: Mapping[tuple[int, int], str] = field(default_factory=dict)
     external: Mapping[str, tuple[str, Piece, int, Layout | None]] = field(default_factory=dict)
+    sizes: Mapping[str, Sequence[InputSizes]] = field(default_factory=dict)
     segment_alignment: int = pte.SEGMENT_ALIGNMENT
     tensor_alignment: int = schema.INLINE_ALIGNMENT
     delegate_alignment: int = schema.INLINE_ALIGNMENT
@@ -143,7 +147,7 @@ def split(
         tensors=_tensor_names(program, hints),
         named_data=_describe(_store_named(file, folder, hints), parsed, hints),
         external={key: tag for key, (tag, *_) in hints.external.items()},
-        methods=_methods(program, base, payloads),
+        methods=_methods(program, base, payloads, hints.sizes),
         payloads=tuple(
             PayloadNames(sha256, names)
             for sha256 in sorted(payloads)
@@ -389,7 +393,10 @@ def _xnnpack_payloads(program: Any, base: Sequence[BaseSegment]) -> set[str]:
 
 
 def _methods(
-    program: Any, base: Sequence[BaseSegment], delegated: Mapping[str, _Delegated]
+    program: Any,
+    base: Sequence[BaseSegment],
+    delegated: Mapping[str, _Delegated],
+    sizes: Mapping[str, Sequence[InputSizes]],
 ) -> tuple[dict[str, Any], ...]:
     """Descriptions of the methods, with the payloads of each backend."""
     methods = []
@@ -408,5 +415,7 @@ def _methods(
             of = payloads.setdefault(text(delegate.id), {"blobs": {}, "named_data": False})
             of["blobs"][sha256] = size
             of["named_data"] |= sha256 in delegated and delegated[sha256].named_data
-        methods.append({**method, "payloads": payloads})
+        declared = sizes.get(method["name"], ())
+        dynamic = encode(declared) if fits(declared, method["inputs"]) else []
+        methods.append({**method, "payloads": payloads, "sizes": dynamic})
     return tuple(methods)

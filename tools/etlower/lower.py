@@ -15,6 +15,7 @@ outlives a request (a loaded model, a changed global of torch) would break the f
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import json
 import logging
@@ -22,12 +23,13 @@ import platform
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etbuild import BuildError, Method, ModelSpec
+from etlink.declared_sizes import InputSizes
 from etlink.lowered import Index
 from etlink.split import split
 
@@ -131,6 +133,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
                 manager.write_to_file(out)
             config = recipe.executorch_backend_config or ExecutorchBackendConfig()
             hints = capture.hints(manager, names, program, scratch, config)
+            hints = dataclasses.replace(hints, sizes=lowered.sizes)
             index = split(program, request.output, request.label, versions(), hints)
             lowering = {
                 **_described(index, spec, recipe, request, overridden, lowered.notes),
@@ -158,6 +161,7 @@ class _Lowered:
       used: what became of the fast path's units: its `Used`.
       accuracy: as `accuracy.measure` has it; None: training changes the model to compare with.
       notes: on what stays in float although the recipe quantizes it.
+      sizes: of inputs with a dynamic dimension, by method.
     """
 
     manager: Any
@@ -166,6 +170,7 @@ class _Lowered:
     used: Any
     accuracy: ForkedTask[dict[str, Any]] | None
     notes: list[str]
+    sizes: dict[str, Sequence[InputSizes]]
 
 
 def _run(
@@ -176,7 +181,7 @@ def _run(
     names: WeightNames,
     beside: contextlib.ExitStack,
 ) -> _Lowered:
-    from etlower import accuracy, delegation, model, stages
+    from etlower import accuracy, declared_sizes, delegation, model, stages
     from etlower.calls import Calls
     from etlower.reasons import Reasons
     from etlower.unloaded_model import unload
@@ -197,8 +202,15 @@ def _run(
         delegated.update(delegation.of_program(edge, reasons, recipe))
         calls.keep(edge)
 
+    sizes: dict[str, Sequence[InputSizes]] = {}
+
+    def exported(programs: Mapping[str, Any]) -> None:
+        names.keep(programs)
+        for name, program in programs.items():
+            sizes[name] = declared_sizes.declared(program, spec.methods[name].dynamic_shapes)
+
     notes: list[str] = []
-    watch = stages.Watch(quantized, names.keep, lowered, notes.append)
+    watch = stages.Watch(quantized, exported, lowered, notes.append)
     with (
         _fast_path().chosen(request.lowering) as used,
         names.watching(),
@@ -207,7 +219,8 @@ def _run(
         manager = stages.run(
             spec, recipe, progress, request.model_label, etrecord=False, watch=watch
         )
-    return _Lowered(manager, delegated, calls, used, compared[0] if compared else None, notes)
+    accuracies = compared[0] if compared else None
+    return _Lowered(manager, delegated, calls, used, accuracies, notes, sizes)
 
 
 def _described(

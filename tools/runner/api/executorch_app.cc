@@ -7,6 +7,7 @@
 #include "tools/runner/base/os.h"
 #include "tools/runner/llm/language_model.h"
 #include "tools/runner/llm/text_files.h"
+#include "tools/runner/tensors/declared.h"
 #include "tools/runner/tensors/inputs.h"
 #include "tools/runner/tensors/outputs.h"
 
@@ -79,6 +80,7 @@ Result<ArrayView> array_of(const executorch_app_tensor& tensor, const std::strin
 Result<Inputs> copied_inputs(
     const std::string& title,
     const executorch::runtime::MethodMeta& meta,
+    const std::vector<DeclaredInput>& declared,
     const executorch_app_tensor* tensors,
     size_t count) {
   // Before the array is read: a count may be no count.
@@ -88,7 +90,9 @@ Result<Inputs> copied_inputs(
     const std::string name = tensors[i].name == nullptr ? "input_" + std::to_string(i) : tensors[i].name;
     given.push_back({TRY(array_of(tensors[i], title + ": " + name)), name});
   }
-  return make_inputs(title, meta, given);
+  Inputs inputs = TRY(make_inputs(title, meta, given));
+  TRY(check_declared(title, declared, given));
+  return inputs;
 }
 
 // A damaged program may return one large tensor many times.
@@ -428,7 +432,7 @@ executorch_app_code executorch_app_run(
         TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, program.choose_method(text_or_empty(method)));
     const auto meta = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.meta(name));
     const runner::Inputs values = TRY_OR_FAIL(
-        EXECUTORCH_APP_INVALID_ARGUMENT, runner::copied_inputs(program.title(name), meta, inputs, input_count));
+        EXECUTORCH_APP_INVALID_ARGUMENT, runner::copied_inputs(program.title(name), meta, program.declared(name), inputs, input_count));
     runner::Method& loaded = *TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.method(name));
     TRY_OR_FAIL(EXECUTORCH_APP_FAILED, runner::run_method(*used, name, loaded, values, outputs != nullptr));
     if (outputs != nullptr) {

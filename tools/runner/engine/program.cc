@@ -68,7 +68,8 @@ Program::Program(const CheckedFiles& files, executorch::runtime::EventTracer* tr
       content_keys_(options_.weight_cache ? files.content_keys : ContentKeys()),
       loader_(files.program_bytes, content_keys_),
       data_files_(files.data),
-      data_(files.data, files.named_data, content_keys_, options_.weight_cache) {}
+      data_(files.data, files.named_data, content_keys_, options_.weight_cache),
+      declared_(files.declared) {}
 
 Result<std::unique_ptr<Program>> Program::load(
     const CheckedFiles& files,
@@ -141,6 +142,12 @@ Result<std::vector<executorch::runtime::Span<uint8_t>>> Program::memory(const st
     }
   }
   return all;
+}
+
+const std::vector<DeclaredInput>& Program::declared(const std::string& method) const {
+  static const std::vector<DeclaredInput> none;
+  const auto found = declared_.find(method);
+  return found == declared_.end() ? none : found->second;
 }
 
 std::string Program::identity() const {

@@ -83,6 +83,9 @@ class Program {
   // Memory of the tensors of existing methods, in this order; what methods share once.
   Result<std::vector<executorch::runtime::Span<uint8_t>>> memory(const std::vector<std::string>& methods);
 
+  // Its inputs with a dynamic dimension, where its manifest has them.
+  const std::vector<DeclaredInput>& declared(const std::string& method) const;
+
   // The same for programs and data of equal bytes.
   std::string identity() const;
 
@@ -103,6 +106,7 @@ class Program {
   MappedLoader loader_;
   DataFiles data_files_;
   DataMap data_;
+  DeclaredInputs declared_;
   std::unique_ptr<executorch::runtime::Program> program_;
   std::set<std::string> methods_;
   std::optional<ArenaMaker> arenas_;

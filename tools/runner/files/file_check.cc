@@ -356,6 +356,7 @@ Status check_with_manifest(
   const Needs needs = {*manifest, *program, open};
   TRY(check_program(*checked.program, checked.program_bytes, needs, verify));
   checked.data = TRY(match_data(needs, files.data));
+  checked.declared = program->declared;
   checked.cache_use.packing = program->packing;
   for (size_t i = 0; i < checked.data.size(); ++i) {
     const auto other = TRY(check_keys(*checked.data[i], program->data[i], needs, verify));

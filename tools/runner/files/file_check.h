@@ -30,6 +30,7 @@ struct CheckedFiles {
   std::string_view program_bytes;  // The whole file, or the program in a bundle.
   std::map<std::string, uint64_t> named_data;  // Inside of the program: key to bytes.
   DataFiles data;
+  DeclaredInputs declared;  // Empty without a manifest.
   CacheUse cache_use;
   ContentKeys content_keys;  // For loading with the weight cache.
   CacheLease lease;          // nullptr: loaded without it.

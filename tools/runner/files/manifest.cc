@@ -126,6 +126,43 @@ Result<std::shared_ptr<const Packing>> read_packing(
   return std::shared_ptr<const Packing>(std::move(packing));
 }
 
+Result<DeclaredSize> read_size(const JsonValue& json) {
+  DeclaredSize size;
+  size.min = static_cast<int64_t>(TRY(json.number("min", INT64_MAX)));
+  size.max = static_cast<int64_t>(TRY(json.number("max", INT64_MAX)));
+  size.symbol = TRY(json.text("symbol", ""));
+  size.times = json.has("times") ? static_cast<int64_t>(TRY(json.number("times", INT32_MAX))) : 1;
+  size.plus = json.has("plus") ? static_cast<int64_t>(TRY(json.number("plus", INT32_MAX))) : 0;
+  if (size.times == 0) {
+    return json.error_with("has \"times\" 0, expected at least 1");
+  }
+  return size;
+}
+
+Result<std::vector<DeclaredInput>> read_declared(const JsonValue& json) {
+  std::vector<DeclaredInput> inputs;
+  for (const JsonValue& item : TRY(json.items("sizes"))) {
+    DeclaredInput input;
+    input.input = TRY(item.number("input", UINT32_MAX));
+    input.name = TRY(item.text("name"));
+    for (const JsonValue& size : TRY(item.items("sizes"))) {
+      input.sizes.push_back(TRY(read_size(size)));
+    }
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+Result<DeclaredInputs> read_methods(const JsonValue& json) {
+  DeclaredInputs declared;
+  for (const auto& [name, about] : TRY(json.members("methods"))) {
+    if (about.has("sizes")) {
+      declared[name] = TRY(read_declared(about));
+    }
+  }
+  return declared;
+}
+
 // Tells whether a path leads into an archive of a release.
 bool is_in_archive(const std::string& path, const Manifest& manifest) {
   for (size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
@@ -159,6 +196,9 @@ Result<Manifest::Program> read_program(const std::string& name, const JsonValue&
   if (!program.adapter.empty() &&
       std::find(program.data.begin(), program.data.end(), program.adapter) == program.data.end()) {
     return json.error_with("has the adapter \"" + shortened(program.adapter) + "\", expected one of its data");
+  }
+  if (json.has("methods")) {
+    program.declared = TRY(read_methods(json));
   }
   if (json.has("weight_cache")) {
     const JsonValue cache = TRY(json.at("weight_cache"));

@@ -26,6 +26,26 @@ struct KeyLayout {
   }
 };
 
+// Sizes of a dimension, or values of a whole number: from `min` to `max`, and `times * symbol + plus`, where all
+// dimensions with one symbol have one value of it; "": of none.
+struct DeclaredSize {
+  int64_t min = 0;
+  int64_t max = 0;
+  std::string symbol;
+  int64_t times = 1;
+  int64_t plus = 0;
+};
+
+// An input with a dynamic dimension, and the sizes of all its dimensions.
+struct DeclaredInput {
+  size_t input = 0;
+  std::string name;
+  std::vector<DeclaredSize> sizes;
+};
+
+// Method to its inputs with a dynamic dimension.
+using DeclaredInputs = std::map<std::string, std::vector<DeclaredInput>>;
+
 // Keys to the sha256 of their bytes.
 using Hashes = std::map<std::string, std::string>;
 
@@ -69,6 +89,7 @@ struct Manifest {
     std::string adapter;    // The one of `data` that another adapter's file may replace; "": none.
     std::string interface;  // Programs and adapters with the same one fit together.
     std::shared_ptr<const Packing> packing;  // nullptr: not in the manifest.
+    DeclaredInputs declared;
   };
 
   std::string path;
