@@ -203,9 +203,10 @@ typedef struct {
   const char* name;      /* What errors call an input; NULL: input_0, input_1, ... */
 } executorch_app_tensor;
 
-/* Runs a method. An error, if an input has another size than the manifest says that the model was exported for: below a
- * minimum, no multiple, or not that of another input which it goes with. `method` may be NULL for "forward" or the only method. `outputs` stay valid until the session runs
- * again, or is closed; it and `output_count` may be NULL, and then nothing is copied. */
+/* Runs a method. `method` may be NULL for "forward" or the only method. An error, if an input has another size than the
+ * manifest says that the model was exported for: below a minimum, no multiple, or not that of an input which it goes
+ * with. `outputs` stay valid until the session runs again, or is closed; it and `output_count` may be NULL, and then
+ * nothing is copied. */
 executorch_app_code executorch_app_run(
     executorch_app_session* session,
     const char* method,
