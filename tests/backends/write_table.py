@@ -33,10 +33,10 @@ _NETS = {"conv": "conv", "mlp": "MLP", "llama": "Llama"}
 _RUNS = {
     "arm": "TOSA: Arm's reference model, tested; VGF: GPUs, tested with Arm's layers for Vulkan on "
     "a CPU; Ethos-U: its hardware",
-    "cadence": "Cadence's DSPs; not tested",
+    "cadence": "Cadence's DSPs, tested by upstream's references of the kernels",
     "coreai": "Apple's devices; not tested: no runtime for Linux",
     "coreml": "Apple's devices: CPU, GPU and Neural Engine; not tested",
-    "cortex_m": "Cortex-M with CMSIS-NN; not tested",
+    "cortex_m": "Cortex-M with CMSIS-NN, tested by upstream's references of the kernels",
     "cuda": "NVIDIA's GPUs",
     "mediatek": "MediaTek's NPUs",
     "mlx": "Macs",

@@ -53,7 +53,7 @@ def ask(
         [sys.executable, "-B", "-s", "-P", "-m", module, str(request_file), str(answer_file)],
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(_paths(torch)),
+            "PYTHONPATH": os.pathsep.join(paths(torch)),
             "PYTHONWARNINGS": "ignore",
             **(environment or {}),
         },
@@ -93,7 +93,8 @@ def serve(answer: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> int:
     return 0
 
 
-def _paths(torch: bool) -> list[str]:
+def paths(torch: bool) -> list[str]:
+    """Lists import roots: with torch and all of ExecuTorch's package, or without."""
     roots = [r for r in os.environ.get(ROOTS, "").split(os.pathsep) if r]
     paths = [p for p in sys.path if p]
     if not torch:
