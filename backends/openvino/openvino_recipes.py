@@ -11,7 +11,7 @@ from typing import Any
 
 import openvino_reproducible
 import torch
-from etbuild import RecipeContext, static_shapes
+from etbuild import RecipeContext, static_shapes, write_out
 from executorch.backends.openvino.partitioner import OpenvinoPartitioner
 from executorch.backends.openvino.quantizer import OpenVINOQuantizer, QuantizationMode
 from executorch.exir import EdgeCompileConfig
@@ -102,7 +102,8 @@ def _made(
     return ExportRecipe(
         name=name,
         quantization_recipe=quantization,
-        aten_transform_passes=[static_shapes(ctx.label, "OpenVINO")],
+        # It pads with zeros instead of reflections.
+        aten_transform_passes=[static_shapes(ctx.label, "OpenVINO"), write_out("reflection_pad")],
         lowering_recipe=LoweringRecipe(
             partitioners=[OpenvinoPartitioner([CompileSpec("device", device.encode())])],
             # Its quantizer brings operators that are not among the edge dialect's.

@@ -9,22 +9,26 @@ Each takes these options:
 
 from __future__ import annotations
 
-import math
-from typing import Any
+import logging
 
-import torch
-from etbuild import RecipeContext, groups_fit, share_mutable_buffers, weight_only
-from executorch.backends.xnnpack.partition.config import LinearConfig, MaxDimConfig
+from etbuild import RecipeContext, groups_fit, share_mutable_buffers, weight_only, write_out
+from executorch.backends.xnnpack.partition.config import (
+    LinearConfig,
+    MaxDimConfig,
+    UpsampleBilinear2dConfig,
+)
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer,
     get_symmetric_quantization_config,
 )
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils import OP_TO_ANNOTATOR
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
+from executorch.exir.backend.utils import WhyNoPartition
 from executorch.export import ExportRecipe
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+_why = WhyNoPartition(logging.getLogger(__name__))
 # Settings of the quantizers of upstream's recipes, of which ours take more in dynamic ones.
 _PT2E = {
     XNNPackRecipeType.PT2E_INT8_DYNAMIC_PER_CHANNEL: {"is_per_channel": True, "is_dynamic": True},
@@ -110,6 +114,10 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if upstreams is not None:
             configs[MaxDimConfig.target_name] = ours = _MaxDim()
             ours.enabled_precision_types = upstreams.enabled_precision_types
+        upstreams = configs.get(UpsampleBilinear2dConfig.target_name)
+        if upstreams is not None:
+            configs[UpsampleBilinear2dConfig.target_name] = ours = _Bilinear()
+            ours.enabled_precision_types = upstreams.enabled_precision_types
         # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
         linear = configs.get(LinearConfig.target_name)
         if linear is not None:
@@ -118,53 +126,24 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         settings = get_symmetric_quantization_config(**_PT2E[kind], is_qat=ctx.qat)
         recipe.quantization_recipe.quantizers = [_Quantizer().set_global(settings)]
         recipe.quantization_recipe.is_qat = ctx.qat
-    recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), _gelus_of_tanh]
+    exact = write_out("addmm", "gelu")
+    recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact]
     if ctx.options.boolean("share_mutable_buffers", default=False):
         share_mutable_buffers(recipe, ctx.label)
     return recipe
 
 
-def _gelus_of_tanh(method: str, program: ExportedProgram) -> ExportedProgram:
-    """Writes out each GELU that is approximated by tanh, in programs of floats.
+class _Bilinear(UpsampleBilinear2dConfig):
+    """Upstream's, without factors that are not the ratio of sizes, which XNNPACK takes instead."""
 
-    XNNPACK's backend computes the exact GELU for it, which differs by 5e-4. Beside the noise of a
-    quantization that is nothing, and one operator is faster than eight.
-    """
-    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, GraphModule)]
-    nodes = [node for graph in graphs for node in graph.nodes]
-    if not any(
-        str(node.target).startswith(("quantized_decomposed.", "torchao.")) for node in nodes
-    ):
-        for node in nodes:
-            is_gelu = node.target is torch.ops.aten.gelu.default
-            if is_gelu and node.kwargs.get("approximate") == "tanh":
-                _write_out_gelu(node)
-        for module in program.graph_module.modules():
-            if isinstance(module, GraphModule):
-                module.recompile()
-    return program
-
-
-def _write_out_gelu(node: Node) -> None:
-    """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))), as torch computes it."""
-    if node.meta["val"].dtype != torch.float32:
-        return
-    aten = torch.ops.aten
-
-    def call(operator: Any, *arguments: Any) -> Node:
-        made = node.graph.call_function(operator, arguments)
-        made.meta = dict(node.meta)
-        return made
-
-    with node.graph.inserting_before(node):
-        x = node.args[0]
-        cube = call(aten.mul.Tensor, call(aten.mul.Tensor, x, x), x)
-        inner = call(aten.add.Tensor, x, call(aten.mul.Tensor, cube, 0.044715))
-        curve = call(aten.tanh.default, call(aten.mul.Tensor, inner, math.sqrt(2 / math.pi)))
-        half = call(aten.mul.Tensor, x, 0.5)
-        sum_ = call(aten.add.Tensor, curve, 1.0)
-    # The node stays, as the program's signature has its name.
-    node.target, node.args, node.kwargs = aten.mul.Tensor, (half, sum_), {}
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        sizes = zip(node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:], strict=True)
+        factors = node.args[3] if len(node.args) > 3 else None
+        has_factor = factors and not node.args[2]
+        if has_factor and any(f * a != b for f, (a, b) in zip(factors, sizes, strict=True)):
+            _why(node, reason="XNNPACK resizes by the ratio of sizes, and the factor is another")
+            return False
+        return super().check_constraints(node, ep)
 
 
 class _Quantizer(XNNPACKQuantizer):

@@ -16,6 +16,7 @@ from etbuild.checkpoint import load_checkpoint
 from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError
 from etbuild.estimates import keep_estimate
+from etbuild.exact import write_out
 from etbuild.gguf_check import check_gguf
 from etbuild.options import Options
 from etbuild.plain_weights import plain_weights, weight_only
@@ -37,4 +38,5 @@ __all__ = [
     "share_mutable_buffers",
     "static_shapes",
     "weight_only",
+    "write_out",
 ]

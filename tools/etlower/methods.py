@@ -6,7 +6,7 @@ import collections
 from typing import Any
 
 import torch
-from etbuild import BuildError, Method
+from etbuild import BuildError, Method, write_out
 from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
@@ -27,7 +27,8 @@ def export(
             program = export_module(name, module, method, strict, label)
     _check_constants(name, program, method, label)
     _check_dropout(name, program, label)
-    for transform in recipe.aten_transform_passes or []:
+    # ExecuTorch's own kernel gives a remainder the sign of what is divided.
+    for transform in (write_out("integer_remainder"), *(recipe.aten_transform_passes or [])):
         program = transform(name, program)
     _make_tuples_plain(program)
     return program
