@@ -142,8 +142,13 @@ def _chosen(module_ctx, tag_class, key, everybody = False):
 # Backends that ship and whose compilers only their vendors give.
 _SDK_BACKENDS = ("cuda", "mediatek", "mlx", "nxp", "qualcomm", "samsung")
 
-def _sdks(module_ctx):
-    """A repository for each vendor's SDK, which says so where the user gave none."""
+def _sdks(module_ctx, executorch_version):
+    """A repository for each vendor's SDK, which says so where the user gave none.
+
+    Args:
+      module_ctx: of the extension.
+      executorch_version: of the exporter.
+    """
     given = _chosen(module_ctx, "sdk", "backend")
     for backend in sorted({b: None for b in _SDK_BACKENDS} | given):
         tag = given.get(backend)
@@ -152,6 +157,7 @@ def _sdks(module_ctx):
         sdk_repository(
             name = "executorch_sdk_" + backend,
             backend = backend,
+            executorch_version = executorch_version,
             path = tag.path if tag else "",
             top = tag.repository if tag else None,
         )
@@ -242,7 +248,7 @@ def _executorch_impl(module_ctx):
     lock = {"locks": [str(label) for label in tag.locks], "versions": versions}
     text_files(name = "executorch_lock", files = {"lock.json": json.encode_indent(lock) + "\n"})
     _backend_packages(module_ctx, tag.locks)
-    _sdks(module_ctx)
+    _sdks(module_ctx, tag.executorch_version)
     _runtimes(module_ctx, tag)
     older_runtime_repositories(_chosen(module_ctx, "older_runtime", "executorch_version"))
     json_repository()

@@ -2,85 +2,152 @@
 
 All take these options:
   soc_model: the chip, as SM8650 (default), Snapdragon 8 Gen 3; see BUILD.bazel for others.
+  weight_sharing: whether several methods hold one copy of equal weights; default false, as QNN's
+    simulator loads no such program. For chips from HTP v73 (Snapdragon 8 Gen 2) on.
   skip_ops: names of operators that QNN doesn't get, with commas: "aten.add.Tensor".
-  skip_mutable_buffer: whether state, such as a KV cache, stays with ExecuTorch; default false.
+  skip_mutable_buffer: whether state, such as a KV cache, stays with ExecuTorch; default true, as
+    in upstream's export_llm: held by QNN it was wrong from the third call on (QNN 2.49). With
+    several methods it always stays with ExecuTorch.
 
-Upstream has a recipe for fp16 only; the others put its quantizer before the same lowering.
+Upstream has a recipe for fp16 only; the others put its quantizer before the same lowering. What is
+ours in that lowering is in qualcomm_lowering.py.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
-from etbuild import BuildError, RecipeContext
-from executorch.export import ExportRecipe, QuantizationRecipe
+from etbuild import BuildError, RecipeContext, static_shapes
+from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from vendor_sdk import Sdk
 
 _LIBRARIES = "lib/x86_64-linux-clang"
+_HTP = "libQnnHtp.so"
 
 
 def fp16(ctx: RecipeContext) -> ExportRecipe:
     """16-bit floats; inputs and outputs keep their types. Chips from Snapdragon 8 Gen 1 on."""
-    settings = _settings(ctx)
-    return _provider(ctx).create_recipe(_recipe_type(), **settings)
+    return _recipe(ctx, "qnn_fp16")
 
 
 def int8(ctx: RecipeContext) -> ExportRecipe:
     """8-bit weights, one scale a channel, and activations; needs calibration (PT2E)."""
-    return _quantized(ctx, "qnn_int8", "use_8a8w")
+    return _recipe(ctx, "qnn_int8", "use_8a8w")
 
 
 def a16w8(ctx: RecipeContext) -> ExportRecipe:
     """16-bit activations and 8-bit weights, one scale a channel; needs calibration (PT2E)."""
-    return _quantized(ctx, "qnn_a16w8", "use_16a8w")
+    return _recipe(ctx, "qnn_a16w8", "use_16a8w")
 
 
 def a16w4(ctx: RecipeContext) -> ExportRecipe:
     """16-bit activations and 4-bit weights, one scale a channel; needs calibration (PT2E)."""
-    return _quantized(ctx, "qnn_a16w4", "use_16a4w")
+    return _recipe(ctx, "qnn_a16w4", "use_16a4w")
 
 
-def _settings(ctx: RecipeContext) -> dict[str, Any]:
-    """The options, as upstream's provider takes them."""
+def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
+    """A recipe.
+
+    Args:
+      ctx: of the builder.
+      name: of the recipe, as upstream writes it.
+      precision: a QuantDtype of upstream's quantizer; empty: floats.
+    """
     options = ctx.options
-    skipped = {name.strip() for name in options.text("skip_ops", "").split(",") if name.strip()}
-    return {
-        "skip_mutable_buffer": options.boolean("skip_mutable_buffer", default=False),
-        "skip_node_op_set": skipped or None,
-        "soc_model": options.text("soc_model", "SM8650"),
-    }
+    soc_model = options.text("soc_model", "SM8650")
+    sharing = options.boolean("weight_sharing", default=False)
+    skips_state = options.boolean("skip_mutable_buffer", default=True)
+    skipped = {op.strip() for op in options.text("skip_ops", "").split(",") if op.strip()}
+    _load_libraries(ctx)
+    import qualcomm_lowering
+    from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
+    from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
+    from executorch.backends.qualcomm.utils.utils import qnn_edge_config
+
+    qualcomm_lowering.install()
+    chip = _chip(ctx, soc_model)
+    specs = _specs(ctx, chip, sharing=sharing, has_floats=not precision)
+    passes = get_qnn_pass_manager_cls(QnnExecuTorchBackendType.kHtpBackend)
+    partitioner = qualcomm_lowering.Partitioner(
+        ctx.label,
+        chip.name,
+        specs,
+        has_floats=not precision,
+        skip_node_op_set=skipped,
+        skip_mutable_buffer=skips_state,
+    )
+    lowering = LoweringRecipe(
+        partitioners=[partitioner],
+        edge_transform_passes=[
+            lambda method, program: passes().get_to_edge_transform_passes(program)
+        ],
+        edge_compile_config=qnn_edge_config(),
+    )
+    return ExportRecipe(
+        name=name,
+        quantization_recipe=QuantizationRecipe(quantizers=[quantizer(chip, precision)])
+        if precision
+        else None,
+        aten_transform_passes=[
+            static_shapes(ctx.label, "QNN"),
+            specs.note,
+            lambda method, program: passes().transform_for_export_pipeline(program),
+        ],
+        lowering_recipe=lowering,
+    )
 
 
-def _provider(ctx: RecipeContext) -> Any:
-    """Upstream's provider, ready to lower with the SDK."""
+def _load_libraries(ctx: RecipeContext) -> None:
+    """Loads QNN's libraries, and leads upstream to them."""
     sdk = Sdk(ctx.label, "qualcomm", "Qualcomm's AI Engine Direct SDK (QNN)")
+    folder = sdk.folder()
+    # A wheel of Qualcomm's has them side by side; an SDK by platform.
+    libraries = "" if (folder / _HTP).exists() else f"{_LIBRARIES}/"
+    # Upstream's adaptor opens libraries by their bare names, which the loader knows once they are
+    # loaded. They open others of theirs.
+    sdk.preload(f"{libraries}{_HTP}")
+    sdk.preload(f"{libraries}libQnnSystem.so")
+    root = folder if libraries else _as_sdk(folder)
     # Upstream would download an SDK where this isn't set.
-    os.environ["QNN_SDK_ROOT"] = str(sdk.folder())
-    # It also opens libraries by their bare names, which the loader knows once they are loaded.
-    sdk.preload(f"{_LIBRARIES}/libQnnHtp.so")
-    sdk.preload(f"{_LIBRARIES}/libQnnSystem.so")
-    return sdk.imported("executorch.backends.qualcomm.recipes").QNNRecipeProvider()
+    os.environ["QNN_SDK_ROOT"] = str(root)
+    sdk.imported("executorch.backends.qualcomm.qnn_preprocess")
 
 
-def _recipe_type() -> Any:
-    from executorch.backends.qualcomm.recipes import QNNRecipeType
+def _as_sdk(folder: Path) -> Path:
+    """A folder that has another one's libraries where an SDK has them."""
+    root = Path(tempfile.mkdtemp(prefix="qnn"))
+    libraries = root / _LIBRARIES
+    libraries.parent.mkdir(parents=True)
+    libraries.symlink_to(folder.absolute(), target_is_directory=True)
+    return root
 
-    return QNNRecipeType.FP16
 
+def _specs(ctx: RecipeContext, chip: Any, *, sharing: bool, has_floats: bool) -> Any:
+    """Upstream's compile specs, for one method and for several."""
+    import qualcomm_lowering
+    from executorch.backends.qualcomm.serialization.qc_schema import HtpArch
+    from executorch.backends.qualcomm.utils.utils import (
+        _soc_info_table,
+        generate_htp_compiler_spec,
+        generate_qnn_executorch_compiler_spec,
+    )
 
-def _quantized(ctx: RecipeContext, name: str, precision: str) -> ExportRecipe:
-    """A recipe; `precision`: a QuantDtype of upstream's quantizer."""
-    settings = _settings(ctx)
-    provider = _provider(ctx)
-    recipe = provider.create_recipe(_recipe_type(), **settings)
-    chip = _chip(ctx, settings["soc_model"])
-    lowered = {**settings, "soc_model": chip}
-    recipe.name = name
-    recipe.lowering_recipe = provider._get_qnn_lowering_recipe(use_fp16=False, **lowered)
-    recipe.quantization_recipe = QuantizationRecipe(quantizers=[quantizer(chip, precision)])
-    return recipe
+    def specs(shares: bool) -> Any:
+        backend = generate_htp_compiler_spec(use_fp16=has_floats, use_weight_sharing=shares)
+        return generate_qnn_executorch_compiler_spec(soc_model=chip, backend_options=backend)
+
+    architecture = _soc_info_table[chip].htp_info.htp_arch
+    if sharing and architecture < HtpArch.V73:
+        raise BuildError(
+            f'{ctx.label}: weight_sharing: got "true", and the HTP of {chip.name} '
+            f"(v{architecture.value}) cannot share weights: it takes v73 or newer.",
+            "Leave weight_sharing out, or name a newer chip.",
+        )
+    return qualcomm_lowering.Specs(specs(False), specs(True), sharing)
 
 
 def _chip(ctx: RecipeContext, soc_model: str) -> Any:

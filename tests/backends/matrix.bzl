@@ -82,6 +82,10 @@ ROWS = [
     _row("portable", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
     _row("portable", "int4_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
     _row("portable", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
+    _row("qualcomm", "a16w4", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("qualcomm", "a16w8", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("qualcomm", "fp16", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("qualcomm", "int8", conv = "ran", mlp = "ran", llama = "ran"),
     _row("vulkan", "fp16"),
     _row("vulkan", "fp32"),
     _row("vulkan", "int4_weight_only", often = []),
@@ -100,11 +104,10 @@ ROWS = [
     _without("mediatek", ["a16w16", "a16w4", "a16w8", "a8w4", "fp16", "int8"], _NO_SDK) +
     _without("mlx", ["fp32", "int4_weight_only", "int8_weight_only"], _NO_SDK) +
     _without("nxp", ["int8"], _NXP) +
-    _without("qualcomm", ["a16w4", "a16w8", "fp16", "int8"], _NO_SDK) +
     _without("samsung", ["fp16", "int8"], _NO_SDK) +
     _without("vulkan", ["int8_dynamic"], "Vulkan's runtime (ExecuTorch 1.5.1) aborts while it loads such a program: the recipe refuses")
 ) + [
-    _device("android-arm64-snapdragon-fp16", conv = _NO_SDK),
+    _device("android-arm64-snapdragon-fp16", conv = "ran"),
     _device("android-arm64-vulkan-fp16"),
     _device("android-arm64-vulkan-fp32"),
     _device("cortex-a-ethos-u65-int8"),
@@ -156,6 +159,8 @@ OLDER = [program for program in LOWERED if program.ran and program.row.backend i
 
 # Lowest signal-to-noise ratio in dB where it is not that of the precision; see sqnr.
 _NOISE = {
+    # 4 bits with one scale a channel, without groups.
+    "llama_qualcomm_a16w4": 9,
     "conv_openvino_int4_weight_only": 12,
     # Processors without dot products of 8 bits (VNNI) saturate sums of two of them in OpenVINO's kernels: 18 dB there.
     "conv_openvino_int8": 15,
@@ -179,7 +184,7 @@ def sqnr(net, row):
     known = _NOISE.get("%s_%s_%s" % (net, row.backend, row.recipe))
     if known:
         return known
-    if "int4" in row.recipe:
+    if "int4" in row.recipe or "w4" in row.recipe:
         return 12
     return 20 if "int8" in row.recipe else 40
 

@@ -152,12 +152,23 @@ def _xnnpack(data: bytes) -> int:
     return len(data)
 
 
+def _qnn(data: bytes) -> int:
+    """Bytes of the context, which are behind a magic number, a signature and their count."""
+    magic, signature, size = struct.unpack_from("<IQQ", data)
+    assert magic == 0x5678ABCD
+    assert signature
+    # The frame is aligned.
+    assert 0 <= len(data) - size - 20 < 16
+    return int(size)
+
+
 _READERS: dict[str, Callable[[bytes], Any]] = {
     "CoreAIBackend": _coreai,
     "CoreMLBackend": _coreml,
     "EthosUBackend": _ethos_u,
     "MPSBackend": _mps,
     "OpenvinoBackend": _openvino,
+    "QnnBackend": _qnn,
     "TOSABackend": _tosa,
     "VgfBackend": _vgf,
     "VulkanBackend": _vulkan,

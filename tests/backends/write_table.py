@@ -44,7 +44,7 @@ _RUNS = {
     "nxp": "NXP's Neutron NPUs",
     "openvino": "Intel's CPUs, tested; GPUs and NPUs: their hardware",
     "portable": "all platforms, tested",
-    "qualcomm": "Qualcomm's NPUs",
+    "qualcomm": "Qualcomm's NPUs, tested with Qualcomm's simulator on a CPU",
     "samsung": "Samsung's NPUs",
     "targets": "the device in the name; combine the recipes above, tested with the convolutions",
     "vulkan": "GPUs with Vulkan; not tested: ExecuTorch's runtime for Linux lacks the backend, "

@@ -1,6 +1,7 @@
 """Repositories with a vendor's SDK, or with the news that there is none."""
 
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
+load("//toolchains/exporter:sdk_versions.bzl", "check_sdk")
 
 _BUILD = """\
 package(default_visibility = ["//visibility:public"])
@@ -37,6 +38,7 @@ def _sdk_repository_impl(rctx):
         if not root.exists or not root.is_dir:
             fail("executorch.sdk(backend = \"%s\", path = \"%s\"): folder not found." %
                  (rctx.attr.backend, root))
+        check_sdk(rctx, rctx.attr.backend, root, rctx.attr.executorch_version)
         rctx.symlink(root, "sdk")
 
     digest = _digest(rctx, root) if root else ""
@@ -49,6 +51,7 @@ sdk_repository = repository_rule(
     doc = "Links to an SDK: `//:files`, a folder; and `sdk.bzl`, whether there is one.",
     attrs = {
         "backend": attr.string(mandatory = True, doc = "Name of the backend."),
+        "executorch_version": attr.string(doc = "Of the exporter, whose adaptor the SDK must fit."),
         "path": attr.string(doc = "Folder of the SDK."),
         "top": attr.label(allow_single_file = True, doc = "Instead of path: a file in that folder."),
     },

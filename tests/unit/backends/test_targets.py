@@ -24,7 +24,7 @@ def _made(recipe: str) -> Any:
     [
         ("coreml:fp16", ["CoreMLPartitioner"]),
         ("coreml:fp32", ["CoreMLPartitioner"]),
-        ("qualcomm:fp16", ["QnnPartitioner"]),
+        ("qualcomm:fp16", ["Partitioner"]),
         ("vulkan:fp16", ["VulkanPartitioner"]),
         ("vulkan:fp32", ["VulkanPartitioner"]),
     ],
