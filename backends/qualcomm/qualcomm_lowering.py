@@ -2,7 +2,7 @@
 
 Upstream's partitioner and `preprocess` do the work. What is added here:
 
-- QNN's backend, which takes tenths of a second to start, lives as long as the process. Upstream's
+- QNN's backend, which takes 20 ms to start, lives as long as the process. Upstream's
   own entry point keeps one (QnnManagerContext); through `ExportSession`, which recipes use, each
   partitioner and each partition would start another.
 - Methods go into one context where they share weights, and into contexts of their own otherwise.
