@@ -2,8 +2,8 @@
 
 load("//rules:providers.bzl", "EtProgramInfo")
 load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
-load("//rules/private:app_fit.bzl", "check_fit")
-load("//rules/private:backend_packages.bzl", "running_packages")
+load("//rules/private:app_fit.bzl", "check_fit", "fit")
+load("//rules/private:backend_packages.bzl", "emulated_runtime", "running_packages")
 load("//rules/private:older_runs.bzl", "OLDER_ATTRIBUTES", "older_runs")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -26,14 +26,18 @@ def _et_program_test_impl(ctx):
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     layers = running_packages(ctx.label, info.recipe)
     run = program_files(ctx.label, info, adapter)
+    emulated = emulated_runtime(ctx.label, layers)
     check_fit(
         ctx,
         programs = [info],
-        runtime = ctx.toolchains[RUNNER_TOOLCHAIN].runtime,
+        runtime = (emulated or ctx.toolchains[RUNNER_TOOLCHAIN]).runtime,
         exporter_version = exporter.executorch_version,
         layers = layers,
     )
     older = older_runs(ctx, info, layers)
+
+    # Another platform's runtime is checked like an app's, operators of payloads too.
+    fitted = [fit(ctx, programs = [info], runtime = emulated.runtime, kernels = [], etdump = False).json] if emulated else []
     expected = (adapter or info).lowered.model.lowerable.expected
 
     script = ctx.actions.declare_file(ctx.label.name)
@@ -46,7 +50,7 @@ def _et_program_test_impl(ctx):
         first_roots = exporter.light_roots,
         enter = True,
     )
-    files = depset([expected] + run.files + older.files, transitive = [running])
+    files = depset([expected] + run.files + older.files + fitted, transitive = [running])
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 
 def _runs_in(layers, exporter):

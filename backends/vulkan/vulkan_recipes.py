@@ -4,15 +4,17 @@ All take these options:
   small_texture_limits: whether textures stay within 2048 in each dimension, which desktops' GPUs
     and software drivers need; default false.
   require_dynamic_shapes: whether only operators are delegated that can be resized; default false.
+  runtime: oldest version of ExecuTorch whose runtime shall run the programs, such as 1.3.1:
+    operators that it lacks stay with ExecuTorch's own kernels; default: the exporter's.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
-from etbuild import BuildError, RecipeContext, groups_fit
-from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+from etbuild import RecipeContext, groups_fit
 from executorch.backends.vulkan.quantizer.vulkan_quantizer import (
     VulkanQuantizer,
     get_symmetric_quantization_config,
@@ -23,11 +25,14 @@ from executorch.export import (
     LoweringRecipe,
     QuantizationRecipe,
 )
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
 from torchao.quantization.granularity import PerGroup
 from torchao.quantization.quant_api import (
     Int8DynamicActivationIntxWeightConfig,
     IntxWeightOnlyConfig,
 )
+from vulkan_guards import GuardedPartitioner
 
 # Rows of a matrix of 4-bit weights come in steps of this many.
 _ROWS = 4
@@ -50,13 +55,15 @@ def int8_weight_only(ctx: RecipeContext) -> ExportRecipe:
 
 
 def int8_dynamic(ctx: RecipeContext) -> ExportRecipe:
-    """Refused: Vulkan's runtime (ExecuTorch 1.5.1) aborts while it loads such a program."""
-    _made(ctx, "vulkan_int8_dynamic")  # Reads the options that all recipes of the backend have.
-    raise BuildError(
-        f"{ctx.label}: Vulkan's runtime (ExecuTorch 1.5.1) aborts while it loads a program with "
-        "8-bit weights and dynamic activations.",
-        "Use int8_weight_only, int8_dynamic_act_int4_weight or fp16 of //backends/vulkan.",
-    )
+    """8-bit weights of linear layers; activations are quantized to 8 bits as they come (PT2E).
+
+    No version of Vulkan's runtime has an operator for it: ExecuTorch's own kernels quantize the
+    activations, and the GPU multiplies floats. Slower than int8_weight_only, and no smaller.
+    """
+    # Registers the kernels that quantize.
+    import executorch.kernels.quantized  # noqa: F401
+
+    return _made(ctx, "vulkan_int8_dynamic", quantized={"is_dynamic": True, "weight_bits": 8})
 
 
 def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
@@ -88,7 +95,38 @@ def _in_groups(ctx: RecipeContext, name: str, config: Any, granularity: str) -> 
     fits.also = lambda module, _name: module.out_features % _ROWS == 0
     layers = AOQuantizationConfig(made, filter_fn=fits)
     recipe.quantization_recipe = QuantizationRecipe(ao_quantization_configs=[layers])
+    recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), _biases_apart]
     return recipe
+
+
+def _biases_apart(method: str, program: ExportedProgram) -> ExportedProgram:
+    """Adds the biases of layers with quantized weights by operators of their own.
+
+    Vulkan's runtime (ExecuTorch 1.3.1) leaves them out of layers with 4-bit weights, without an
+    error.
+    """
+    for module in program.graph_module.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        for node in list(module.graph.nodes):
+            if node.target is torch.ops.aten.linear.default and _is_quantized_with_bias(node):
+                _add_bias_after(node)
+        module.recompile()
+    return program
+
+
+def _is_quantized_with_bias(layer: Node) -> bool:
+    weight, *bias = layer.args[1:]
+    return bool(bias) and bias[0] is not None and str(weight.target).startswith("torchao.")
+
+
+def _add_bias_after(layer: Node) -> None:
+    bias = layer.args[2]
+    layer.args = layer.args[:2]
+    with layer.graph.inserting_after(layer):
+        added = layer.graph.call_function(torch.ops.aten.add.Tensor, (layer, bias))
+    added.meta.update(layer.meta)
+    layer.replace_all_uses_with(added, delete_user_cb=lambda user: user is not added)
 
 
 def _made(
@@ -100,6 +138,9 @@ def _made(
     """A recipe; `settings`: of the partitioner; `quantized`: of PT2E's quantizer, None: none."""
     given = {flag: ctx.options.boolean(flag, default=False) for flag in _FLAGS}
     chosen = {flag: True for flag, is_set in given.items() if is_set}
+    runtime = ctx.options.text("runtime", default="")
+    if runtime and not re.fullmatch(r"\d+\.\d+\.\d+", runtime):
+        raise ctx.options.error("runtime", 'a version of ExecuTorch such as "1.3.1"')
     quantization = None
     if quantized is not None:
         quantizer = VulkanQuantizer()
@@ -109,6 +150,6 @@ def _made(
         name=name,
         quantization_recipe=quantization,
         lowering_recipe=LoweringRecipe(
-            partitioners=[VulkanPartitioner({**(settings or {}), **chosen})]
+            partitioners=[GuardedPartitioner({**(settings or {}), **chosen}, runtime)]
         ),
     )

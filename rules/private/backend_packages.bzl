@@ -18,6 +18,22 @@ def running_packages(label, recipe, model = None):
         {b.label: b.emulator or b.packages for b in recipe.backends.to_list()},
     )
 
+def emulated_runtime(label, layers):
+    """Finds what runs programs in place of this machine's runtime.
+
+    Args:
+      label: Label of what is built, for messages.
+      layers: list of EtPackagesInfo.
+
+    Returns:
+      `runtime` of one of them, or None.
+    """
+    having = [layer for layer in layers if layer.runtime]
+    if len(having) > 1:
+        fail(("%s: the backends run in different runtimes: got %s, expected one et_packages with a runtime. Test " +
+              "a program for each backend.") % (label, ", ".join([str(layer.label) for layer in having])))
+    return having[0].runtime if having else None
+
 def recipe_packages(label, recipe, model = None):
     """Lists the packages that a recipe's backends and a model's code need beside the exporter's environment.
 

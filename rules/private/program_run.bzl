@@ -1,9 +1,9 @@
 """Runs of a program on this machine: their files, and the scripts that start them."""
 
-load("//rules/private:backend_packages.bzl", "running_packages")
+load("//rules/private:backend_packages.bzl", "emulated_runtime", "running_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:paths.bzl", "unique")
+load("//toolchains/python:paths.bzl", "runfiles_path", "unique")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_files")
 load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
 
@@ -26,10 +26,13 @@ def running_script(ctx, script, *, words, layers = [], first_roots = [], enter =
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     roots = exporter.package_roots + [root for layer in layers for root in layer.roots]
+    emulated = emulated_runtime(ctx.label, layers)
     lists = {
         "ET_EMULATORS": [module for layer in layers for module in layer.emulators],
-    }
+    } | {name: [text] for layer in layers for name, text in layer.settings.items()}
     paths = {
+        "ET_RUNTIME": [runfiles_path(emulated.library)] if emulated else [],
+        "ET_RUNTIME_PRELOADS": [runfiles_path(file) for file in emulated.preloads] if emulated else [],
         "ET_RUNTIME_LIBRARIES": [library for layer in layers for library in layer.libraries],
         "ET_RUNTIME_ROOTS": roots,
     } | {name: [path] for layer in layers for name, path in layer.variables.items()}

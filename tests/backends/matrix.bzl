@@ -86,11 +86,12 @@ ROWS = [
     _row("qualcomm", "a16w8", conv = "ran", mlp = "ran", llama = "ran"),
     _row("qualcomm", "fp16", conv = "ran", mlp = "ran", llama = "ran"),
     _row("qualcomm", "int8", conv = "ran", mlp = "ran", llama = "ran"),
-    _row("vulkan", "fp16"),
-    _row("vulkan", "fp32"),
-    _row("vulkan", "int4_weight_only", often = []),
-    _row("vulkan", "int8_dynamic_act_int4_weight", often = []),
-    _row("vulkan", "int8_weight_only"),
+    _row("vulkan", "fp16", conv = "ran", mlp = "ran", llama = "ran", often = []),
+    _row("vulkan", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("vulkan", "int4_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
+    _row("vulkan", "int8_dynamic", conv = "ran", mlp = "ran", llama = "ran", often = []),
+    _row("vulkan", "int8_dynamic_act_int4_weight", conv = "ran", mlp = "ran", llama = "ran", often = []),
+    _row("vulkan", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
     _row("xnnpack", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
     _row("xnnpack", "int4_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
     _row("xnnpack", "int8_dynamic_act_int4_weight", conv = "ran", mlp = "ran", llama = "ran"),
@@ -104,12 +105,11 @@ ROWS = [
     _without("mediatek", ["a16w16", "a16w4", "a16w8", "a8w4", "fp16", "int8"], _NO_SDK) +
     _without("mlx", ["fp32", "int4_weight_only", "int8_weight_only"], _NO_SDK) +
     _without("nxp", ["int8"], _NXP) +
-    _without("samsung", ["fp16", "int8"], _NO_SDK) +
-    _without("vulkan", ["int8_dynamic"], "Vulkan's runtime (ExecuTorch 1.5.1) aborts while it loads such a program: the recipe refuses")
+    _without("samsung", ["fp16", "int8"], _NO_SDK)
 ) + [
     _device("android-arm64-snapdragon-fp16", conv = "ran"),
-    _device("android-arm64-vulkan-fp16"),
-    _device("android-arm64-vulkan-fp32"),
+    _device("android-arm64-vulkan-fp16", conv = "ran"),
+    _device("android-arm64-vulkan-fp32", conv = "ran"),
     _device("cortex-a-ethos-u65-int8"),
     _device("cortex-a-ethos-u85-int8"),
     _device("cortex-m33-int8", conv = "ran"),

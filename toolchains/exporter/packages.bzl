@@ -51,10 +51,12 @@ def _packages_impl(ctx):
     for dep in ctx.attr.deps:
         roots += dep[PyInfo].imports.to_list()
     holder = ctx.attr.holder[DefaultInfo]
+    runtime = ctx.attr.runtime[platform_common.ToolchainInfo] if ctx.attr.runtime else None
+    preloads = runtime.preloads if runtime else []
     info = EtPackagesInfo(
         label = ctx.label,
         holder = holder.files_to_run,
-        files = holder.default_runfiles.files,
+        files = depset(transitive = [holder.default_runfiles.files] + ([runtime.files] if runtime else [])),
         stamp = ctx.file.stamp,
         stamp_path = runfiles_path(ctx.file.stamp),
         roots = unique(roots),
@@ -62,7 +64,10 @@ def _packages_impl(ctx):
         variables = {n: "%s/%s" % (here, path) for n, path in ctx.attr.variables.items()},
         libraries = ["%s/%s" % (here, file) for file in ctx.attr.libraries],
         emulators = ctx.attr.emulators,
-        library_paths = ["%s/%s" % (here, folder) for folder in ctx.attr.library_paths],
+        library_paths = ["%s/%s" % (here, folder) for folder in ctx.attr.library_paths] +
+                        unique([runfiles_path(file).rpartition("/")[0] for file in preloads]),
+        runtime = runtime,
+        settings = ctx.attr.settings,
         missing = ctx.attr.missing,
         title = ctx.attr.title,
         metadata_files = depset(ctx.files.metadata_files),
@@ -112,6 +117,15 @@ et_packages_rule = rule(
         "title": attr.string(
             doc = "Name of what runs a backend's programs by these packages on the machine that builds: \"OpenVINO\". " +
                   "Logs of tests have it.",
+        ),
+        "runtime": attr.label(
+            cfg = "exec",
+            doc = "What runs the backend's programs in place of this machine's runtime: a target such as " +
+                  "@rules_executorch//toolchains/bionic:android_x86_64, which has another platform's.",
+            providers = [platform_common.ToolchainInfo],
+        ),
+        "settings": attr.string_dict(
+            doc = "Environment variables of runs, whose values are no paths.",
         ),
         "variables": attr.string_dict(
             doc = "Environment variables of lowerings and of runs: name to a file or folder, relative to the stamp's.",

@@ -33,6 +33,9 @@ EtPackagesInfo = provider(
         "library_paths": "List of strings: folders where a backend looks for libraries when it runs, as runfiles paths.",
         "emulators": "List of strings: Python modules that run backends or operators in the device's place.",
         "title": "String: what runs programs by these packages, for people; empty: nothing does.",
+        "runtime": "ToolchainInfo of what runs programs in place of this machine's runtime (`library`, `preloads`, `files`, " +
+                   "`runtime`), or None.",
+        "settings": "Dict of environment variable to text, for runs.",
         "missing": "String: why they cannot be used; empty: they can.",
         "metadata_files": "Depset of Files: METADATA of each package.",
     },

@@ -88,7 +88,8 @@ def _program_library_impl(ctx):
     file, runfiles = _file_and_runfiles(ctx, library)
     return [platform_common.ToolchainInfo(
         library = file,
-        files = depset(ctx.files.python, transitive = [runfiles.files]),
+        files = depset(ctx.files.python + ctx.files.preloads, transitive = [runfiles.files]),
+        preloads = ctx.files.preloads,
         runtime = runtime[EtRuntimeInfo],
     )]
 
@@ -96,11 +97,15 @@ program_library = rule(
     implementation = _program_library_impl,
     doc = """The library that runs programs, for a `toolchain` of the type //toolchains/runner:toolchain_type.
 
-It has `library`, a File; `files`, a depset of it, of what it loads and of its Python module; and `runtime`, the
-EtRuntimeInfo in it.
+It has `library`, a File; `files`, a depset of it, of what it loads and of its Python module; `preloads`, a list of
+Files; and `runtime`, the EtRuntimeInfo in it.
 """,
     attrs = _PLATFORM | {
         "library": attr.label(cfg = _host, default = "//tools/runner:libexecutorch_app.so"),
+        "preloads": attr.label_list(
+            allow_files = True,
+            doc = "Shared libraries that a process loads before it, in this order. Their folders are on the search path.",
+        ),
         "python": attr.label(allow_files = True, default = "//tools/runner:files"),
         "runtime": attr.label(cfg = _host, default = "//toolchains/runtime:current"),
     },

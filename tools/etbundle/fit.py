@@ -101,8 +101,9 @@ def _library_of(app: str, runtime: Runtime, need: Need) -> Library:
                 if version
                 else "No known version of ExecuTorch has it."
             ),
-            "Use a runtime that has it (executorch.runtime in MODULE.bazel, et_runtime_import), or "
-            "a model or recipe without it.",
+            "Use a runtime that has it (executorch.runtime in MODULE.bazel, et_runtime_import). Or "
+            "leave it to ExecuTorch's own kernels: the option "
+            f'runtime = "{runtime.version}" of the recipe.',
         )
     operators = sorted({o for library in known for o in library.operators})
     near = difflib.get_close_matches(need.name, operators, n=3, cutoff=0.8)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from etbuild import operator_versions
+
 from etbundle.short_strings import short_strings
 
 # aten.add.Tensor, sym_size.int; a whole string, with a zero at its end.
@@ -18,22 +20,7 @@ _DEFAULT = "default"
 _REGISTER = 16
 
 
-# The first version of ExecuTorch that has an operator that 1.3.1 lacks, by upstream's sources.
-_FIRST_VERSIONS = {
-    "VulkanBackend": {
-        "aten.bitwise_or.Tensor": "1.4.0",
-        "aten.eq.Scalar": "1.4.0",
-        "aten.ge.Scalar": "1.5.0",
-        "aten.grid_sampler_2d.default": "1.4.0",
-        "aten.gt.Scalar": "1.5.0",
-        "aten.le.Scalar": "1.5.0",
-        "aten.log10.default": "1.5.0",
-        "aten.logical_or.default": "1.4.0",
-        "aten.lt.Scalar": "1.5.0",
-        "aten.ne.Scalar": "1.5.0",
-        "aten.unfold_copy.default": "1.5.0",
-    }
-}
+_FIRST_VERSIONS = {"VulkanBackend": operator_versions.VULKAN}
 
 
 def first_version(backend: str, name: str) -> str:

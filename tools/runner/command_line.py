@@ -19,7 +19,9 @@ def main() -> None:
     """Loads libraries, and hands the arguments to the runner, which ends the process."""
     words = sys.argv[1:]
     try:
-        runtime.load_libraries()
+        library = runtime.emulated_library()
+        if library is None:
+            runtime.load_libraries()
         for option, value in zip(words, words[1:], strict=False):
             if option == "--program" and Path(value).is_file():
                 # The runner itself says what it lacks, and what is wrong with a file.
@@ -27,7 +29,7 @@ def main() -> None:
                     runtime.check_needs(pte.read(Path(value)), value)
     except BuildError as error:
         sys.exit(f"error: {error.what} {error.hint}".strip())
-    executorch_app.main(words)
+    executorch_app.main(words, library)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,10 @@ from runner.api.executorch_app import AppError
 # What packages declare, joined by colons; set by the scripts that start programs: libraries, and
 # Python modules that run backends or operators in a device's place.
 LIBRARIES = "ET_RUNTIME_LIBRARIES"
+# The library of another platform's runtime that runs programs in place of this machine's, and those
+# that it needs first.
+RUNTIME = "ET_RUNTIME"
+PRELOADS = "ET_RUNTIME_PRELOADS"
 EMULATORS = "ET_EMULATORS"
 _WITH_TORCH = "executorch/extension/llm/custom_ops/libcustom_ops_aot_lib"
 
@@ -70,6 +74,7 @@ class Program:
         library: Path | None = None,
     ) -> None:
         self.name = name or path.name
+        library = library or emulated_library()
         if library is None:
             load_libraries()
         with _as_build_errors(self.name):
@@ -192,6 +197,7 @@ def info(library: Path | None = None) -> dict[str, Any]:
     Returns:
       "version", "backends" and "operators".
     """
+    library = library or emulated_library()
     # Another runtime has libraries of the same names.
     if library is None:
         load_libraries()
@@ -208,7 +214,8 @@ def missing(needs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
       "missing_backends" and "missing_operators".
     """
     found = _missing(needs, None)
-    if found["missing_operators"] and _load_operators_with_torch():
+    is_emulated = emulated_library() is not None
+    if found["missing_operators"] and not is_emulated and _load_operators_with_torch():
         found = _missing(needs, None)
     return found
 
@@ -229,6 +236,7 @@ def check_needs(program: pte.ProgramFile, name: str, library: Path | None = None
         kind: sorted({name for method in methods for name in method[kind]})
         for kind in ("backends", "operators")
     }
+    library = library or emulated_library()
     found = _missing(needs, library) if library else missing(needs)
     lacks = [*found["missing_backends"], *found["missing_operators"]]
     if lacks:
@@ -238,6 +246,26 @@ def check_needs(program: pte.ProgramFile, name: str, library: Path | None = None
             "Run it in an app for a platform whose runtime has them, which et_runner_app checks; "
             "or declare the library that registers them: et_packages(libraries = …).",
         )
+
+
+def emulated_library() -> Path | None:
+    """Returns the library that runs programs in place of this machine's; None: this machine's does.
+
+    Raises:
+      BuildError: what it needs cannot be loaded.
+    """
+    path = os.environ.get(RUNTIME)
+    if not path:
+        return None
+    for preload in filter(None, os.environ.get(PRELOADS, "").split(os.pathsep)):
+        try:
+            ctypes.CDLL(preload, ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise BuildError(
+                f"{preload}: a library that {Path(path).name} needs cannot be loaded: {error}.",
+                "Run it on Linux on x86_64, with glibc 2.36 or newer.",
+            ) from error
+    return Path(path)
 
 
 def load_libraries() -> None:

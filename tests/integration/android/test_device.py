@@ -1,6 +1,6 @@
 """The native code of an AAR for Android on x86_64, in a Java of this machine.
 
-The bench of tests/bionic replaces Android's C library. It shows that the library is linked
+The bench of toolchains/bionic replaces Android's C library. It shows that the library is linked
 correctly and that Java reaches it, but it is not Android.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from packed import HERE, TOOLS, ones, page_sizes, run_library, say
 
-BENCH = Path("tests/bionic")
+BENCH = Path("toolchains/bionic")
 
 
 def floats(path: Path) -> tuple[float, ...]:

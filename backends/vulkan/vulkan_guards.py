@@ -1,0 +1,146 @@
+"""A partitioner for Vulkan that leaves out what its runtimes lack, or compute wrong.
+
+Upstream's partitioner takes operators that no version of Vulkan's runtime has: a program with one
+aborts while it is loaded. Others, only newer versions have; and an embedding whose table has more
+rows than a texture gives other numbers, without an error. What is left out runs in ExecuTorch's own
+kernels, and the program's report says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from etbuild.operator_versions import VULKAN, is_older
+from executorch.backends.vulkan.partitioner import vulkan_partitioner
+from executorch.backends.vulkan.partitioner.vulkan_partitioner import (
+    VulkanPartitioner,
+    VulkanSupportedOperators,
+)
+from executorch.backends.vulkan.patterns.quantized_linear import QuantizedLinearMatch
+from torch.fx import Node
+
+_NOWHERE = "no version of Vulkan's runtime has this operator"
+# Only as a part of a quantized linear layer, which becomes one operator.
+_FUSED_ONLY = frozenset(
+    {
+        "quantized_decomposed.choose_qparams_per_token_asymmetric.default",
+        "quantized_decomposed.dequantize_per_token.default",
+        "quantized_decomposed.quantize_per_token.default",
+        "torchao.dequantize_affine.default",
+        "torchao.quantize_affine.default",
+    }
+)
+_NOT = "aten.logical_not.default"
+_NEVER = frozenset(
+    {
+        _NOT,
+        "quantized_decomposed.choose_qparams.tensor",
+        "quantized_decomposed.dequantize_per_tensor.tensor",
+        "quantized_decomposed.quantize_per_channel.default",
+        "quantized_decomposed.quantize_per_tensor.tensor",
+    }
+)
+_WEIGHT = "quantized_decomposed.dequantize_per_channel.default"
+_EMBEDDING = "aten.embedding.default"
+_TRANSPOSES = ("aten.permute_copy.default", "aten.t_copy.default")
+# Operator to the place of the weight among its inputs.
+_LINEAR = {"aten.addmm.default": 2, "aten.linear.default": 1, "aten.mm.default": 1}
+
+
+class GuardedPartitioner(VulkanPartitioner):
+    """Upstream's partitioner, which asks `_Supported` instead of its own class.
+
+    Args:
+      options: as upstream's.
+      runtime: oldest version of ExecuTorch that shall run the programs; empty: the exporter's.
+    """
+
+    def __init__(self, options: dict[str, Any], runtime: str = "") -> None:
+        super().__init__(options)
+        self._runtime = runtime
+
+    def partition(self, exported_program: Any) -> Any:
+        """As upstream's."""
+        upstream = vulkan_partitioner.VulkanSupportedOperators
+        vulkan_partitioner.VulkanSupportedOperators = lambda *given, **named: _Supported(
+            self._runtime, *given, **named
+        )
+        try:
+            return super().partition(exported_program)
+        finally:
+            vulkan_partitioner.VulkanSupportedOperators = upstream
+
+
+class _Supported(VulkanSupportedOperators):
+    # Reports name the backend by the module of what refused a node.
+    __module__ = VulkanSupportedOperators.__module__
+
+    def __init__(self, runtime: str, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._runtime = runtime
+        self._fused = {
+            node for match in self.fusable_subgraphs if _is_fused(match) for node in match.all_nodes
+        }
+
+    def _is_node_supported(self, node: Node) -> bool:
+        reason = self._refusal(node) if node.op == "call_function" else ""
+        if reason:
+            self.log_skip(node, reason)
+            return False
+        return super()._is_node_supported(node)
+
+    def _refusal(self, node: Node) -> str:
+        """Returns why Vulkan must not get a node; empty: it may."""
+        name = getattr(node.target, "__name__", "")
+        if name in _NEVER:
+            return _NOWHERE
+        if name in _FUSED_ONLY and not self._leads_to_fused(node):
+            return f"{_NOWHERE} outside of a quantized linear layer"
+        if name == _WEIGHT and node not in self._fused and not _is_weight_of_linear(node):
+            return f"{_NOWHERE} outside of a quantized linear layer"
+        first = VULKAN.get(name)
+        if first and _is_only_negated(node):
+            return f"nothing but {_NOT} reads it, and {_NOWHERE}"
+        if first and self._runtime and is_older(self._runtime, first):
+            return f"ExecuTorch {self._runtime} lacks this operator, {first} has it"
+        if name == _EMBEDDING:
+            return self._embedding(node)
+        return ""
+
+    def _leads_to_fused(self, node: Node) -> bool:
+        """Tells whether a node, or all that reads it, becomes a part of a quantized layer."""
+        return node in self._fused or (
+            bool(node.users) and all(self._leads_to_fused(user) for user in node.users)
+        )
+
+    def _embedding(self, node: Node) -> str:
+        rows, limit = node.args[0].meta["val"].shape[0], self.texture_limits[1]
+        if rows <= limit:
+            return ""
+        return f"Vulkan gives other numbers for tables of more than {limit} rows: it has {rows}"
+
+
+def _is_only_negated(node: Node) -> bool:
+    """Tells whether all that reads a node stays behind, as in torch's attention."""
+    return all(getattr(user.target, "__name__", "") == _NOT for user in node.users)
+
+
+def _is_fused(match: Any) -> bool:
+    """Tells whether upstream replaces what it matched: 8-bit weights only with static inputs."""
+    if not isinstance(match, QuantizedLinearMatch):
+        return True
+    if match.is_input_static_per_tensor_quantized():
+        return match.is_weight_perchannel_quantized()
+    return match.is_weight_pergroup_quantized()
+
+
+def _is_weight_of_linear(node: Node) -> bool:
+    """Tells whether a dequantized weight goes to linear layers only, which take it as it is."""
+    users = list(node.users)
+    transposed = [user for user in users if user.target.__name__ in _TRANSPOSES]
+    readers = [(user, node) for user in users if user not in transposed]
+    readers += [(user, through) for through in transposed for user in through.users]
+    return all(
+        user.target.__name__ in _LINEAR and user.args[_LINEAR[user.target.__name__]] is weight
+        for user, weight in readers
+    )

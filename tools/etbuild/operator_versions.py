@@ -1,0 +1,27 @@
+"""Versions of ExecuTorch in which backends got operators, by upstream's sources."""
+
+from __future__ import annotations
+
+# Operators of Vulkan's payloads that the runtime of 1.3.1 lacks: the first version that has them.
+VULKAN = {
+    "aten.bitwise_or.Tensor": "1.4.0",
+    "aten.eq.Scalar": "1.4.0",
+    "aten.ge.Scalar": "1.5.0",
+    "aten.grid_sampler_2d.default": "1.4.0",
+    "aten.gt.Scalar": "1.5.0",
+    "aten.le.Scalar": "1.5.0",
+    "aten.log10.default": "1.5.0",
+    "aten.logical_or.default": "1.4.0",
+    "aten.lt.Scalar": "1.5.0",
+    "aten.ne.Scalar": "1.5.0",
+    "aten.unfold_copy.default": "1.5.0",
+}
+
+
+def is_older(version: str, than: str) -> bool:
+    """Compares two versions, such as "1.3.1" and "1.4.0"."""
+    return _numbers(version) < _numbers(than)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) if part.isdigit() else 0 for part in version.split(".")]
