@@ -36,6 +36,8 @@ from vulkan_guards import GuardedPartitioner
 
 # Rows of a matrix of 4-bit weights come in steps of this many.
 _ROWS = 4
+# Most elements of a texture in a dimension, and those with the option small_texture_limits.
+_TEXTURE, _SMALL_TEXTURE = 16384, 2048
 _FLAGS = ("small_texture_limits", "require_dynamic_shapes")
 
 
@@ -99,6 +101,14 @@ def _in_groups(ctx: RecipeContext, name: str, config: Any, granularity: str) -> 
     return recipe
 
 
+def _fits(layer: Node, limit: int) -> bool:
+    """Tells whether a layer's weight is no larger than a texture.
+
+    Vulkan's runtime has no shader for larger ones with 8 bits: they stay in float.
+    """
+    return max(layer.args[1].meta["val"].shape) <= limit
+
+
 def _biases_apart(method: str, program: ExportedProgram) -> ExportedProgram:
     """Adds the biases of layers with quantized weights by operators of their own.
 
@@ -145,6 +155,8 @@ def _made(
     if quantized is not None:
         quantizer = VulkanQuantizer()
         quantizer.set_global(get_symmetric_quantization_config(**quantized))
+        limit = _SMALL_TEXTURE if chosen.get("small_texture_limits") else _TEXTURE
+        quantizer.set_filter_function(lambda layer: _fits(layer, limit))
         quantization = QuantizationRecipe(quantizers=[quantizer])
     return ExportRecipe(
         name=name,

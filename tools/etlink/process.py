@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,18 @@ def ask(
     lines = process.stderr.strip().splitlines()
     end = f"failed: {lines[-1]}" if lines and process.returncode > 0 else "ended silently"
     if process.returncode < 0:
-        end = f"crashed with {signal.Signals(-process.returncode).name}"
+        end = f"crashed with {signal.Signals(-process.returncode).name}{_reason(lines)}"
     raise BuildError(
         f"{name}: ExecuTorch's runtime {end}.",
-        "The program is damaged, or memory ran out: et verify checks its files, and --jobs=1 runs "
-        "one action at a time.",
+        "A backend lacks its driver or an operator, the program is damaged, or memory ran out: et "
+        "verify checks its files, and --jobs=1 runs one action at a time.",
     )
+
+
+def _reason(lines: Sequence[str]) -> str:
+    """Returns what a library said as it ended the process: the text of an uncaught exception."""
+    said = [line for line in lines if "uncaught exception" in line]
+    return f": {said[-1].rpartition('is false! ')[2].strip()}" if said else ""
 
 
 def serve(answer: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> int:
