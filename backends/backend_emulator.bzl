@@ -18,7 +18,7 @@ def backend_emulator(name, title = "", srcs = [], deps = []):
         name = name + ".library",
         srcs = [name + ".py"] + srcs,
         imports = ["."],
-        visibility = ["//visibility:private"],
+        visibility = ["//tests:__subpackages__"],
         deps = deps,
     )
     et_packages(

@@ -140,7 +140,7 @@ def _chosen(module_ctx, tag_class, key, everybody = False):
     return chosen
 
 # Backends that ship and whose compilers only their vendors give.
-_SDK_BACKENDS = ("cuda", "mediatek", "mlx", "nxp", "qualcomm", "samsung")
+_SDK_BACKENDS = ("cuda", "mediatek", "nxp", "qualcomm", "samsung")
 
 def _sdks(module_ctx, executorch_version):
     """A repository for each vendor's SDK, which says so where the user gave none.

@@ -1,13 +1,6 @@
-"""Recipes for MLX on Apple's GPUs (executorch/backends/mlx); upstream has no recipes for it.
-
-Upstream generates a part of the backend's Python sources where it is built for macOS; its wheels
-for other platforms lack it. The folder of the SDK is executorch's wheel for macOS, unpacked.
-"""
+"""Recipes for MLX on Apple's GPUs (executorch/backends/mlx); upstream has no recipes for it."""
 
 from __future__ import annotations
-
-import sys
-from typing import Any
 
 import torch
 from etbuild import RecipeContext, groups_fit
@@ -18,15 +11,9 @@ from executorch.export import (
     LoweringRecipe,
     QuantizationRecipe,
 )
+from mlx_sources import load_upstream
 from torchao.quantization.granularity import PerAxis, PerGroup
 from torchao.quantization.quant_api import IntxWeightOnlyConfig
-from vendor_sdk import Sdk
-
-_BACKENDS = "executorch/backends"
-_PACKAGE = "executorch.backends.mlx"
-
-# What the wheels for other platforms lack.
-_GENERATED = f"{_BACKENDS}/mlx/serialization/mlx_graph_schema.py"
 
 
 def fp32(ctx: RecipeContext) -> ExportRecipe:
@@ -75,7 +62,7 @@ def _made(ctx: RecipeContext, name: str, dtype: torch.dtype | None = None) -> Ex
     chosen = None
     if dtype is not None:
         chosen = quantization(dtype, ctx.options.integer("group_size", default=32))
-    upstream, passes = _upstream(Sdk(ctx.label, "mlx", "executorch's wheel for macOS"))
+    upstream, passes = load_upstream(ctx.label)
     return ExportRecipe(
         name=name,
         quantization_recipe=chosen,
@@ -85,22 +72,3 @@ def _made(ctx: RecipeContext, name: str, dtype: torch.dtype | None = None) -> Ex
             edge_compile_config=EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True),
         ),
     )
-
-
-def _upstream(sdk: Sdk) -> tuple[Any, Any]:
-    """Upstream's package for MLX as the SDK has it, and its module of passes."""
-    import executorch.backends as backends
-
-    sdk.file(_GENERATED)
-    place = str(sdk.folder() / _BACKENDS)
-    # An import that failed before leaves modules of the exporter's own package behind.
-    known = getattr(sys.modules.get(_PACKAGE), "__file__", "") or ""
-    if not known.startswith(place):
-        for name in [name for name in sys.modules if (name + ".").startswith(_PACKAGE + ".")]:
-            del sys.modules[name]
-    backends.__path__.insert(0, place)
-    try:
-        return sdk.imported(_PACKAGE), sdk.imported(_PACKAGE + ".passes")
-    finally:
-        # Other backends are the exporter's own.
-        backends.__path__.remove(place)

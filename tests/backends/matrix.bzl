@@ -71,6 +71,9 @@ ROWS = [
     _row("coreml", "int8_weight_only_per_channel", options = _STATE),
     _row("coreml", "int8_weight_only_per_group"),
     _row("cortex_m", "int8", conv = "ran", mlp = "ran", llama = "the pass ReplaceScalarWithTensorArgPass (ExecuTorch 1.5.1) fails on the embedding, whose table has 8 bits"),
+    _row("mlx", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("mlx", "int4_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = ["mlp"]),
+    _row("mlx", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
     _row("mps", "fp16"),
     _row("mps", "fp32"),
     _row("openvino", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
@@ -103,7 +106,6 @@ ROWS = [
 ] + (
     _without("cuda", ["fp32"], _CUDA) +
     _without("mediatek", ["a16w16", "a16w4", "a16w8", "a8w4", "fp16", "int8"], _NO_SDK) +
-    _without("mlx", ["fp32", "int4_weight_only", "int8_weight_only"], _NO_SDK) +
     _without("nxp", ["int8"], _NXP) +
     _without("samsung", ["fp16", "int8"], _NO_SDK)
 ) + [

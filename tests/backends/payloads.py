@@ -118,6 +118,12 @@ def _ethos_u(data: bytes) -> dict[str, int]:
     return blocks
 
 
+def _mlx(data: bytes) -> int:
+    """Bytes of the graph; tests run it."""
+    assert data[4:8] == b"MLX0"
+    return len(data)
+
+
 def _mps(data: bytes) -> int:
     """Bytes of the graph; its format has an identifier, and no reader beside the runtime's."""
     assert data[4:8] == b"MP00"
@@ -166,6 +172,7 @@ _READERS: dict[str, Callable[[bytes], Any]] = {
     "CoreAIBackend": _coreai,
     "CoreMLBackend": _coreml,
     "EthosUBackend": _ethos_u,
+    "MLXBackend": _mlx,
     "MPSBackend": _mps,
     "OpenvinoBackend": _openvino,
     "QnnBackend": _qnn,

@@ -39,7 +39,7 @@ _RUNS = {
     "cortex_m": "Cortex-M with CMSIS-NN, tested by upstream's references of the kernels",
     "cuda": "NVIDIA's GPUs",
     "mediatek": "MediaTek's NPUs",
-    "mlx": "Macs",
+    "mlx": "Macs, tested with MLX for CPUs",
     "mps": "Apple's GPUs, with runtimes of ExecuTorch 1.4 and older: its successor is Core ML",
     "nxp": "NXP's Neutron NPUs",
     "openvino": "Intel's CPUs, tested; GPUs and NPUs: their hardware",

@@ -120,8 +120,7 @@ def run(
             # PT2E quantized it: it was exported before, with the ranges that count.
             bounds.check_export(bounds.captured(module), inputs[name], name, label)
     watch.exported(programs)
-    # Upstream takes those out that a delegate owns, and checks below look at the programs again.
-    constants = {name: dict(program.constants) for name, program in programs.items()}
+    exported = {name: state.kept(program) for name, program in programs.items()}
     with progress.stage("lower"):
         try:
             with control_flow_bodies.without_gradients(programs):
@@ -145,9 +144,7 @@ def run(
             manager = edge.to_executorch(config)
     runnable.check(manager, label)
     bounds.check_lowered(manager, inputs, label)
-    for name, program in programs.items():
-        program.constants.update(constants[name])
-    state.check(manager, programs, changes, label)
+    state.check(manager, exported, changes, label)
     return manager
 
 

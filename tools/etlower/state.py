@@ -16,6 +16,7 @@ compared with what the program changes.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -64,6 +65,13 @@ def exportable(spec: ModelSpec, label: str) -> tuple[ModelSpec, dict[str, set[st
                 method = dataclasses.replace(method, strict=False)
         methods[name] = method
     return dataclasses.replace(spec, methods=methods), changes
+
+
+def kept(program: ExportedProgram) -> ExportedProgram:
+    """The same program with its own tables of weights: MLX's compiler frees those that it wrote."""
+    other = copy.copy(program)
+    other._state_dict, other._constants = dict(program.state_dict), dict(program.constants)
+    return other
 
 
 def check(

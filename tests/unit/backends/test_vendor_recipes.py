@@ -14,8 +14,6 @@ _LACKING = {
     "cuda.fp32": "NVIDIA's CUDA toolkit has no bin/ptxas",
     "mediatek.fp16": "the Python package mtk_converter of MediaTek's NeuroPilot Express SDK",
     "mediatek.int8": "the Python package mtk_converter of MediaTek's NeuroPilot Express SDK",
-    "mlx.fp32": "has no executorch/backends/mlx/serialization/mlx_graph_schema.py",
-    "mlx.int4_weight_only": "executorch's wheel for macOS has no executorch/backends/mlx",
     "nxp.int8": "the Python package eiq_neutron_sdk of NXP's eIQ Neutron SDK is missing",
     "qualcomm.fp16": "has no lib/x86_64-linux-clang/libQnnHtp.so; the folder has: README",
     "qualcomm.int8": "Engine Direct SDK (QNN) has no lib/x86_64-linux-clang/libQnnHtp.so",

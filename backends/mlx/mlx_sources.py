@@ -1,0 +1,81 @@
+"""The Python sources of MLX's backend that upstream generates where it is built for macOS.
+
+Wheels for other platforms lack them, and have what makes them: the schema, its generator and flatc.
+They are made once in a process, in a folder of their own, in a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import importlib.util
+import io
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+from etbuild import BuildError
+
+_PACKAGE = "executorch.backends.mlx.serialization"
+
+
+def load_upstream(label: str) -> tuple[ModuleType, ModuleType]:
+    """Imports upstream's package for MLX and its module of passes.
+
+    Args:
+      label: of the recipe, for messages.
+
+    Raises:
+      BuildError: the sources cannot be made.
+    """
+    import executorch
+
+    root = Path(executorch.__path__[0])
+    given = root / "backends/mlx/serialization"
+    # The wheel for macOS has them.
+    if not (given / "mlx_graph_schema.py").is_file() and _PACKAGE not in sys.modules:
+        folder = Path(tempfile.mkdtemp(prefix="mlx-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        made = folder / "serialization"
+        shutil.copytree(given, made, ignore=shutil.ignore_patterns("__pycache__"))
+        _generate(label, made, root / "data/bin/flatc")
+        _load(_PACKAGE, made / "__init__.py")
+    mlx = importlib.import_module("executorch.backends.mlx")
+    return mlx, importlib.import_module("executorch.backends.mlx.passes")
+
+
+def _generate(label: str, folder: Path, flatc: Path) -> None:
+    """Writes the sources into a copy of upstream's package."""
+    generator = _load("mlx_generate", folder / "generate.py")
+    generator.RUNTIME_DIR = folder.parent
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        schema = generator.parse_fbs(generator.SCHEMA_FBS)
+        succeeded = generator.run_flatc(str(flatc))
+        generator._fixup_flatc_imports()
+    if not succeeded:
+        raise BuildError(
+            f"{label}: {flatc} could not read the schema of MLX's payloads: "
+            f"{' '.join(said.getvalue().split())}"
+        )
+    sources = {
+        "mlx_graph_schema.py": generator.generate_python_schema(schema),
+        "_generated_serializers.py": generator.generate_python_serializers(schema),
+        "_generated/__init__.py": "",
+    }
+    for name, text in sources.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _load(name: str, path: Path) -> ModuleType:
+    """Imports a file under a module's name, as a package if it is an __init__.py."""
+    folders = [str(path.parent)] if path.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folders)
+    assert spec is not None and spec.loader is not None, "the path is that of a Python file"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,24 @@
+"""The emulator of MLX: which of upstream's operators it has."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import mlx_emulator
+
+# Nothing that upstream's exporter writes for models of tensors, or made for GPUs only.
+_ELSEWHERE = {
+    *("ArgPartitionNode", "AsStridedNode", "FlipNode", "GatherMmNode", "GatherNode"),
+    *("GatherQmmNode", "IfNode", "MedianNode", "MetalKernelNode", "PartitionNode"),
+    *("RandomBitsNode", "ScanNode", "ScatterAddNode", "TruncNode", "UpdateAndAttendNode"),
+}
+
+
+def test_every_operator_of_the_schema_is_emulated_or_listed() -> None:
+    folder = resources.files("executorch.backends") / "mlx/serialization"
+    schema = (folder / "schema.fbs").read_text()
+    (union,) = re.findall(r"union OpNode \{(.*?)\}", schema, re.DOTALL)
+    names = set(re.findall(r"\b(\w+Node)\b", re.sub(r"//.*", "", union)))
+    assert names == set(mlx_emulator.OPERATORS) | _ELSEWHERE
+    assert not _ELSEWHERE & set(mlx_emulator.OPERATORS)
