@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
+import mlx_reproducible
 from etbuild import BuildError
 
 _PACKAGE = "executorch.backends.mlx.serialization"
@@ -44,6 +45,7 @@ def load_upstream(label: str) -> tuple[ModuleType, ModuleType]:
         _generate(label, made, root / "data/bin/flatc")
         _load(_PACKAGE, made / "__init__.py")
     mlx = importlib.import_module("executorch.backends.mlx")
+    mlx_reproducible.install(importlib.import_module("executorch.backends.mlx.preprocess"))
     return mlx, importlib.import_module("executorch.backends.mlx.passes")
 
 

@@ -192,10 +192,38 @@ def sqnr(net, row):
         return 12
     return 20 if "int8" in row.recipe else 40
 
+# Recipes that run more nets here.
+_EMULATED = {
+    "arm": ["tosa_a16w8", "tosa_fp", "tosa_int8", "vgf_int8"],
+    "cadence": ["fp32", "int8"],
+    "cortex_m": ["int8"],
+    "mlx": ["fp32", "int4_weight_only"],
+}
+
+# Upstream's memory planning for Cadence puts their slices in place, by operators such as aten::_select_copy_nop of which
+# no public library has a kernel: the build says so.
+_NOT_IN_CADENCE = ["attention", "lstm"]
+
+MORE_NETS = ["attention", "lstm", "mlp_methods", "small", "upscale"]
+
+MORE = [
+    struct(
+        name = "%s_%s_%s" % (net, backend, recipe),
+        net = net,
+        recipe = "//backends/%s:%s" % (backend, recipe),
+        sqnr = 12 if "int4" in recipe else (20 if "int8" in recipe else 40),
+    )
+    for backend, recipes in _EMULATED.items()
+    for recipe in recipes
+    for net in MORE_NETS
+    if not (backend == "cadence" and net in _NOT_IN_CADENCE)
+]
+
 # Lowered again by upstream's own functions in `bazel test //...`; `bazel test //tests:release` does it with all.
 TWICE_OFTEN = [
     "conv_arm_ethos_u85_int8",
     "conv_coreml_fp16",
+    "conv_mlx_fp32",
     "conv_portable_fp32",
     "conv_xnnpack_int8_static_per_channel",
 ]
