@@ -16,6 +16,7 @@ def _matrix_impl(ctx):
             backend = row.backend,
             recipe = row.recipe,
             nets = row.nets,
+            often = row.often,
             llama_options = row.options,
             sqnr_db = {net: sqnr(net, row) for net in row.nets},
             ids = [b.id for b in recipe.backends.to_list()],

@@ -1,54 +1,58 @@
-"""Writes docs/reference/recipes.md from the matrix: `write_table MATRIX.json OUTPUT`."""
+"""Writes docs/reference/recipes.md: `write_table MATRIX.json RECORD.json OUTPUT`."""
 
 from __future__ import annotations
 
 import ast
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 _HEAD = """\
 # Recipes by backend
 
-This page lists all built-in recipes with their options, and what was tested with each.
-`bazel run //tests/backends:update_docs` generates it from the targets.
-
-| entry | meaning |
-|---|---|
-| ran, N dB | ran on Linux, with a signal-to-noise ratio of N dB or more against the eager model |
-| lowered | lowered, and a reader of the format opened its payload |
-| – | not lowered, for the numbered reason |
-
-Tests lower three models with each recipe: a convolutional classifier, an MLP, and two layers of
-SmolLM2 ("Llama": one token, with a KV cache). Recipes of `targets` lower only the classifier. The
-first result is that of all models that the row does not name. Set options with
+This page lists all built-in recipes with their options, and what became of three models with each:
+a convolutional classifier, an MLP, and two layers of SmolLM2 ("Llama": one token, with a KV cache).
+Recipes of `targets` lower only the classifier. Set options with
 `et_recipe(base = …, options = …)`: see [quantize and write recipes](../howto/recipes.md).
+
+`bazel run //tests/backends:record` lowers and runs the programs, and records the figures.
+`bazel run //tests/backends:update_docs` generates this page.
+
+| column | meaning |
+|---|---|
+| ran in | what ran the program on Linux, in a test; –: only a reader opened its payload |
+| SQNR | least signal-to-noise ratio of an output against the eager model, as measured |
+| lowering, run | seconds of the lowering, and of all test cases together |
+| bytes | of the `.pte` |
+
+[Test an accelerator's program without the accelerator](../howto/accelerators.md) says what a run in
+an emulator shows.
 
 """
 
 _NETS = {"conv": "conv", "mlp": "MLP", "llama": "Llama"}
 
-# Where programs of a backend run, and whether tests run them.
-_RUNS = {
-    "arm": "TOSA: Arm's reference model, tested; VGF: GPUs, tested with Arm's layers for Vulkan on "
-    "a CPU; Ethos-U: its hardware",
-    "cadence": "Cadence's DSPs, tested by upstream's references of the kernels",
-    "coreai": "Apple's devices; not tested: no runtime for Linux",
-    "coreml": "Apple's devices: CPU, GPU and Neural Engine; not tested",
-    "cortex_m": "Cortex-M with CMSIS-NN, tested by upstream's references of the kernels",
+# The devices that programs of a backend are for.
+_DEVICES = {
+    "arm": "Ethos-U; GPUs with Vulkan's machine learning extensions (VGF); tools that read TOSA",
+    "cadence": "Cadence's DSPs",
+    "coreai": "Apple's devices; the runtime is for macOS and iOS only",
+    "coreml": "Apple's CPUs, GPUs and Neural Engines; the runtime is for macOS and iOS only",
+    "cortex_m": "Cortex-M with CMSIS-NN",
     "cuda": "NVIDIA's GPUs",
     "mediatek": "MediaTek's NPUs",
     "mlx": "Macs, tested with MLX for CPUs",
     "mps": "Apple's GPUs, with runtimes of ExecuTorch 1.4 and older: its successor is Core ML",
     "nxp": "NXP's Neutron NPUs",
-    "openvino": "Intel's CPUs, tested; GPUs and NPUs: their hardware",
-    "portable": "all platforms, tested",
-    "qualcomm": "Qualcomm's NPUs, tested with Qualcomm's simulator on a CPU",
+    "openvino": "Intel's CPUs, GPUs and NPUs",
+    "portable": "all platforms",
+    "qualcomm": "Qualcomm's NPUs",
     "samsung": "Samsung's NPUs",
-    "targets": "the device in the name; combine the recipes above, tested with the convolutions",
-    "vulkan": "GPUs with Vulkan, tested with Android's runtime (1.3.1) on a Vulkan driver for CPUs",
-    "xnnpack": "CPUs, tested",
+    "targets": "the device in the name; combinations of the recipes above",
+    "vulkan": "GPUs with Vulkan",
+    "xnnpack": "CPUs",
 }
 
 
@@ -71,48 +75,72 @@ def _option(name: str, kind: str) -> str:
     return f"`{name}`: " + kind.replace("|", ", ")
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[dict[str, Any]], record: Mapping[str, Mapping[str, Any]]) -> str:
     """The page.
 
     Args:
       rows: of the matrix.
+      record: entries by name of a program.
     """
     text, reasons = [_HEAD], []
     for backend in sorted({row["backend"] for row in rows}):
         own = [row for row in rows if row["backend"] == backend]
-        text.append(f"## {backend}\n\nRuns on: {_RUNS[backend]}.\n\n")
-        text.append("| recipe | description | result |\n|---|---|---|\n")
+        text.append(f"## {backend}\n\nFor {_DEVICES[backend]}.\n\n")
+        text.append("| recipe | description |\n|---|---|\n")
         for row in own:
-            label = f"`//backends/{backend}:{row['recipe']}`"
-            text.append(f"| {label} | {_summary(row)} | {_result(row, reasons)} |\n")
+            text.append(f"| `//backends/{backend}:{row['recipe']}` | {_summary(row)} |\n")
         # Recipes by device have their parts' options.
         text.append("\n" + (_options(own) if backend != "targets" else ""))
+        text.append("| recipe | model | ran in | SQNR | lowering | run | bytes |\n")
+        text.append("|---|---|---|---|---|---|---|\n")
+        for row in own:
+            text += _results(row, record, reasons)
+        text.append("\n")
     if reasons:
         text.append("## Not lowered\n\n")
         text += [f"{number}. {reason}\n" for number, reason in enumerate(reasons, 1)]
     return "".join(text).rstrip("\n") + "\n"
 
 
-def _result(row: dict[str, Any], reasons: list[str]) -> str:
-    """Sums up all nets: "lowered", or "lowered; Llama: – (1)" where one differs."""
-    cells = {_NETS[net]: _cell(row, net, reasons) for net in _NETS if net in row["nets"]}
-    first = next(iter(cells.values()))
-    others = [f"{net}: {cell}" for net, cell in cells.items() if cell != first]
-    return "; ".join([first, *others])
+def _results(
+    row: dict[str, Any], record: Mapping[str, Mapping[str, Any]], reasons: list[str]
+) -> list[str]:
+    """A line for each net; nets that failed alike share one."""
+    by_cells: dict[str, list[str]] = {}
+    for net, result in row["nets"].items():
+        if result in ("ran", "lowered"):
+            cells = _measured(record.get(f"{net}_{row['backend']}_{row['recipe']}", {}))
+        else:
+            if result not in reasons:
+                reasons.append(result)
+            cells = f"not lowered ({reasons.index(result) + 1}) | – | – | – | –"
+        by_cells.setdefault(cells, []).append(_model(row, net))
+    return [
+        f"| `{row['recipe']}` | {', '.join(models)} | {cells} |\n"
+        for cells, models in by_cells.items()
+    ]
 
 
-def _cell(row: dict[str, Any], net: str, reasons: list[str]) -> str:
-    """Describes a net's result; a reason that isn't known yet is added to the reasons."""
-    result: str = row["nets"][net]
-    if result in ("ran", "lowered"):
-        options = row["llama_options"] if net == "llama" else {}
-        if result == "ran":
-            result += f", {row['sqnr_db'][net]} dB"
-        given = ", ".join(f"`{name} = {value}`" for name, value in sorted(options.items()))
-        return f"{result}, with {given}" if given else result
-    if result not in reasons:
-        reasons.append(result)
-    return f"– ({reasons.index(result) + 1})"
+def _model(row: dict[str, Any], net: str) -> str:
+    """A net's name, with the options of the recipe that it was lowered with."""
+    options = row["llama_options"] if net == "llama" else {}
+    given = ", ".join(f"`{name} = {value}`" for name, value in sorted(options.items()))
+    return f"{_NETS[net]}, with {given}" if given else _NETS[net]
+
+
+def _measured(entry: Mapping[str, Any]) -> str:
+    """The cells of a program that was lowered."""
+    if not entry:
+        return "not recorded | – | – | – | –"
+    rest = f"{entry['lower_seconds']:.1f} s | {{}} | {entry['bytes']:,}"
+    if "runs_in" not in entry:
+        return f"– | – | {rest.format('–')}"
+    ratio = "equal" if entry["sqnr_db"] is None else f"{entry['sqnr_db']:.1f} dB"
+    return f"{entry['runs_in']} | {ratio} | {rest.format(_seconds(entry['run_seconds']))}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
 
 
 def _options(rows: list[dict[str, Any]]) -> str:
@@ -129,10 +157,11 @@ def _options(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Reads the matrix, writes the page."""
-    matrix, output = sys.argv[1:3]
-    rows = json.loads(Path(matrix).read_text(encoding="utf-8"))["rows"]
-    Path(output).write_text(table(rows), encoding="utf-8")
+    """Reads the matrix and the record, writes the page."""
+    matrix, record, output = map(Path, sys.argv[1:4])
+    rows = json.loads(matrix.read_text(encoding="utf-8"))["rows"]
+    programs = json.loads(record.read_text(encoding="utf-8"))["programs"]
+    output.write_text(table(rows, programs), encoding="utf-8")
 
 
 if __name__ == "__main__":

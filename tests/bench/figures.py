@@ -244,6 +244,23 @@ def _inline(reason: str) -> str:
     return re.sub(r"//m:\S+: ", "", reason).replace("`", "'").replace("|", "/")
 
 
+def backends(measured: Results) -> str:
+    """Programs of each backend: how many were lowered, and what they ran in."""
+    by_backend: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in measured["backends"]["programs"].values():
+        by_backend.setdefault(entry["backend"], []).append(entry)
+    rows = ["| backend | programs lowered | ran | in | SQNR, least of each program |"]
+    rows.append("| --- | --- | --- | --- | --- |")
+    for backend, entries in sorted(by_backend.items()):
+        ran = [entry for entry in entries if "runs_in" in entry]
+        where = "; ".join(sorted({entry["runs_in"] for entry in ran}))
+        ratios = sorted(e["sqnr_db"] for e in ran if e["sqnr_db"] is not None)
+        cell = f"{ratios[0]:.0f} to {ratios[-1]:.0f} dB" if ratios else "–"
+        name = f"`//backends/{backend}`"
+        rows.append(f"| {name} | {len(entries)} | {len(ran)} | {where or '–'} | {cell} |")
+    return "\n".join([*rows, "", f"Measured {_alone(measured['backends'])}."])
+
+
 def duration(seconds: float) -> str:
     """A time for people: "5 s", "2 min"."""
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
@@ -256,6 +273,7 @@ def _alone(figures: Mapping[str, Any]) -> str:
 
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "architectures": architectures,
+    "backends": backends,
     "cache_sizes": cache_sizes,
     "commands": commands,
     "export_llm": export_llm,
