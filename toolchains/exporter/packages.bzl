@@ -120,7 +120,7 @@ et_packages_rule = rule(
         ),
         "runtime": attr.label(
             cfg = "exec",
-            doc = "What runs the backend's programs in place of this machine's runtime: a target such as " +
+            doc = "Target that runs the backend's programs in place of this machine's runtime, such as " +
                   "@rules_executorch//toolchains/bionic:android_x86_64, which has another platform's.",
             providers = [platform_common.ToolchainInfo],
         ),
