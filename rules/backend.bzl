@@ -6,20 +6,19 @@ def _et_backend_impl(ctx):
     return [EtBackendInfo(
         label = ctx.label,
         id = ctx.attr.id,
+        device_files = ctx.attr.device_files,
         packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
         emulator = [target[EtPackagesInfo] for target in ctx.attr.emulator],
     )]
 
-et_backend = rule(
+et_backend_rule = rule(
     implementation = _et_backend_impl,
-    doc = """A backend, with the name under which runtimes register it.
-
-```starlark
-et_backend(name = "xnnpack", id = "XnnpackBackend")
-et_backend(name = "npu", id = "OurNpuBackend", packages = [":npu_compiler"], emulator = [":npu_simulator"])
-```
-""",
+    doc = "A backend alone. `et_backend` declares it.",
     attrs = {
+        "device_files": attr.string_list(
+            doc = "Files that the backend opens on a device, and that neither an app nor its runtime has: those of a " +
+                  "vendor's driver. Reports of apps list them.",
+        ),
         "emulator": attr.label_list(
             providers = [EtPackagesInfo],
             doc = "The et_packages that run the backend's programs on the machine that builds, in place of the " +
@@ -37,3 +36,26 @@ et_backend(name = "npu", id = "OurNpuBackend", packages = [":npu_compiler"], emu
     },
     provides = [EtBackendInfo],
 )
+
+def et_backend(name, emulator = [], **kwargs):
+    """A backend, with the name under which runtimes register it.
+
+    ```starlark
+    et_backend(name = "xnnpack", id = "XnnpackBackend")
+    et_backend(name = "npu", id = "OurNpuBackend", packages = [":npu_compiler"], emulator = [":npu_simulator"])
+    ```
+
+    Args:
+      name: of the target.
+      emulator: the et_packages that run the backend's programs on the machine that builds, in place of the device.
+        Only what runs programs depends on them.
+      **kwargs: the attributes of the rule, in the table below, and those of all rules.
+    """
+    et_backend_rule(
+        name = name,
+        emulator = select({
+            Label("//rules/private:emulating_is_on"): emulator,
+            "//conditions:default": [],
+        }) if type(emulator) == "list" and emulator else emulator,
+        **kwargs
+    )

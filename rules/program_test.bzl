@@ -4,6 +4,7 @@ load("//rules:providers.bzl", "EtProgramInfo")
 load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:backend_packages.bzl", "emulated_runtime", "running_packages")
+load("//rules/private:emulation.bzl", "EMULATED", "emulated_recipe")
 load("//rules/private:older_runs.bzl", "OLDER_ATTRIBUTES", "older_runs")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -24,7 +25,8 @@ def _et_program_test_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
     adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
-    layers = running_packages(ctx.label, info.recipe)
+    recipe = emulated_recipe(ctx)
+    layers = running_packages(ctx.label, recipe)
     run = program_files(ctx.label, info, adapter)
     emulated = emulated_runtime(ctx.label, layers)
     check_fit(
@@ -32,7 +34,7 @@ def _et_program_test_impl(ctx):
         programs = [info],
         runtime = (emulated or ctx.toolchains[RUNNER_TOOLCHAIN]).runtime,
         exporter_version = exporter.executorch_version,
-        layers = layers,
+        running = recipe.backends.to_list(),
     )
     older = older_runs(ctx, info, layers)
 
@@ -103,7 +105,7 @@ et_program_rule_test = rule(
                   "[\"1.3.1\", \"1.4.1\"]. Bundled are %s; `executorch.older_runtime` declares others." %
                   ", ".join(sorted(OLDER_RUNTIMES)),
         ),
-    } | OLDER_ATTRIBUTES | tool_attributes(),
+    } | OLDER_ATTRIBUTES | EMULATED | tool_attributes(),
     test = True,
     toolchains = RUNNING_TOOLCHAINS,
 )

@@ -4,7 +4,7 @@ load("//rules/private:kernels.bzl", "KernelsInfo")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
 
-def check_fit(ctx, *, programs, runtime, exporter_version, layers = []):
+def check_fit(ctx, *, programs, runtime, exporter_version, running = []):
     """Fails where a program cannot run on a runtime, as far as analysis can know.
 
     Args:
@@ -12,14 +12,18 @@ def check_fit(ctx, *, programs, runtime, exporter_version, layers = []):
       programs: list of EtProgramInfo.
       runtime: EtRuntimeInfo.
       exporter_version: version of the ExecuTorch that lowers the programs.
-      layers: list of EtPackagesInfo with libraries that are loaded beside the runtime, or emulators.
+      running: list of EtBackendInfo with what runs their programs beside the runtime.
     """
     has = {b: True for library in [runtime.core] + runtime.libraries for b in library.backends}
-    loaded = {layer.label: True for layer in layers if layer.libraries or layer.emulators}
+    loaded = {
+        backend.label: True
+        for backend in running
+        for layer in backend.emulator or backend.packages
+        if layer.libraries or layer.emulators
+    }
     for program in programs:
         for backend in program.backends.to_list():
-            is_loaded = any([packages.label in loaded for packages in backend.emulator or backend.packages])
-            if backend.id and backend.id not in has and not is_loaded:
+            if backend.id and backend.id not in has and backend.label not in loaded:
                 _fail_backend(ctx, program, backend, runtime, has)
         if program.data_files.to_list() and not runtime.data_files:
             fail(("%s: %s loads .ptd files, and the runtime %s (%s) cannot. Embed the weights " +

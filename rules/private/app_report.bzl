@@ -21,6 +21,9 @@ def app_report(ctx, *, programs, manifest):
     args.add("--html", html)
     for program in programs:
         args.add_all("--report", [program.label, program.report])
+    backends = depset(transitive = [program.backends for program in programs])
+    for id, file in sorted({(b.id, f): None for b in backends.to_list() for f in b.device_files}):
+        args.add_all("--device_file", [id, file])
     linker_action(
         ctx,
         module = "etcli.report.app",

@@ -1,5 +1,6 @@
 """Targets beside a program that start a command of `et` with it: <program>.evaluate and .benchmark."""
 
+load("//rules/private:emulation.bzl", "EMULATED")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "run_beside_model")
 load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:packages.bzl", "CLI_TOOLCHAIN")
@@ -43,7 +44,7 @@ et_companion = rule(
             allow_files = True,
             default = MEASURING_TOOLS,
         ),
-    } | tool_attributes(),
+    } | EMULATED | tool_attributes(),
     executable = True,
     toolchains = [CLI_TOOLCHAIN] + RUNNING_TOOLCHAINS,
 )

@@ -1,6 +1,7 @@
 """Runs of a program on this machine: their files, and the scripts that start them."""
 
 load("//rules/private:backend_packages.bzl", "emulated_runtime", "running_packages")
+load("//rules/private:emulation.bzl", "emulated_recipe")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "runfiles_path", "unique")
@@ -107,7 +108,7 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
     args.add_all([f.short_path for f in run.data], format_each = "--program_data=%s")
     ctx.actions.write(flags, args)
 
-    layers = running_packages(ctx.label, program.recipe, model) + packages
+    layers = running_packages(ctx.label, emulated_recipe(ctx), model) + packages
     script = ctx.actions.declare_file(ctx.label.name)
     files = depset(
         [flags] + run.files + tools,

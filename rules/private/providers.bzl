@@ -50,6 +50,7 @@ EtBackendInfo = provider(
         "id": "String: the name that a runtime registers it under (\"XnnpackBackend\"); empty: " +
               "ExecuTorch's own kernels.",
         "packages": "List of EtPackagesInfo that lowering for it takes.",
+        "device_files": "List of strings: files that it opens on a device, and that no app has by itself.",
         "emulator": "List of EtPackagesInfo that run its programs where they are built; empty: `packages` do.",
     },
 )

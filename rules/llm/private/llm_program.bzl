@@ -1,6 +1,7 @@
 """Common parts of et_llm_chat and et_llm_answer_test: the runner's command line with a language model's program."""
 
 load("//rules/private:backend_packages.bzl", "running_packages")
+load("//rules/private:emulation.bzl", "EMULATED", "emulated_recipe")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -40,7 +41,7 @@ def _command(ctx):
         ctx,
         runner,
         words = ["runner.command_line"],
-        layers = running_packages(ctx.label, info.recipe),
+        layers = running_packages(ctx.label, emulated_recipe(ctx)),
         first_roots = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.light_roots,
     )
     words = [_runfile(runner)]
@@ -100,4 +101,4 @@ LLM_PROGRAM_ATTRIBUTES = {
         mandatory = True,
         doc = "tokenizer.json and chat_format.json: an llm_tokenizer.",
     ),
-} | tool_attributes()
+} | EMULATED | tool_attributes()

@@ -107,3 +107,13 @@ def test_modules() -> None:
     assert modules.by_module(few) == tuple(few)
     assert modules.common_prefix(["a.b.c", "a.b.d", "a.bx.c"]) == "a."
     assert modules.common_prefix(["weight", "bias"]) == ""
+
+
+def test_files_of_a_device(parts: dict[str, Any]) -> None:
+    """What the app has itself is left out."""
+    files = [("QnnBackend", "libQnnHtp.so"), ("QnnBackend", "libx.so")]
+    report = app.describe(**parts, device_files=files)
+    assert report["device_files"] == [{"backend": "QnnBackend", "file": "libQnnHtp.so"}]
+    page = app.of_app(report)
+    assert "Files that the device must have" in page and "libQnnHtp.so" in page
+    assert "Files that the device must have" not in app.of_app(app.describe(**parts))

@@ -1,6 +1,7 @@
 """EtReport: the contents of an app, as JSON and as one self-contained page.
 
-Contract: `etcli.report.app --manifest APP.json --report LABEL REPORT.json … --json OUT --html OUT`
+Contract: `etcli.report.app --manifest APP.json --report LABEL REPORT.json …
+--device_file BACKEND FILE … --json OUT --html OUT`
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("manifest", "json", "html"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--report", nargs=2, action="append", default=[])
+    parser.add_argument("--device_file", nargs=2, action="append", default=[])
     options = parser.parse_args(arguments)
     manifest = manifests.read(options.manifest)
     reports = {
@@ -37,18 +39,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for label, file in options.report
     }
     with fields_of(f"{options.manifest}, or a report of its programs,", REBUILD):
-        report = describe(manifest, reports)
+        report = describe(manifest, reports, options.device_file)
         html = of_app(report)
     write_json(options.json, report)
     write_text(options.html, html)
 
 
-def describe(manifest: Manifest, reports: Mapping[str, Any]) -> dict[str, Any]:
+def describe(
+    manifest: Manifest,
+    reports: Mapping[str, Any],
+    device_files: Sequence[tuple[str, str]] = (),
+) -> dict[str, Any]:
     """The report as one JSON object.
 
     Args:
       manifest: of the app, as EtApp writes it.
       reports: of its programs, by label.
+      device_files: backend and file: what backends open on a device and the app may lack.
     """
     sizes = {path: file.size for path, file in manifest.files.items()}
     kinds = {path: _kind(path, manifest) for path in sizes}
@@ -74,6 +81,11 @@ def describe(manifest: Manifest, reports: Mapping[str, Any]) -> dict[str, Any]:
                 "report": reports[program.label],
             }
             for name, program in manifest.programs.items()
+        ],
+        "device_files": [
+            {"backend": backend, "file": file}
+            for backend, file in device_files
+            if file not in {Path(path).name for path in sizes}
         ],
     }
 
