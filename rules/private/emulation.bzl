@@ -1,4 +1,4 @@
-"""What runs a program on this machine, as a second edge to the program.
+"""A second edge to a program, for what runs it on this machine.
 
 An emulator may have hundreds of megabytes, and Bazel fetches what a target depends on when it analyzes the target. So
 backends name their emulators only where a build setting is on, and only this edge turns it on. No action of that

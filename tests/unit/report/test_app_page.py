@@ -110,7 +110,7 @@ def test_modules() -> None:
 
 
 def test_files_of_a_device(parts: dict[str, Any]) -> None:
-    """What the app has itself is left out."""
+    """Files that the app has itself are left out."""
     files = [("QnnBackend", "libQnnHtp.so"), ("QnnBackend", "libx.so")]
     report = app.describe(**parts, device_files=files)
     assert report["device_files"] == [{"backend": "QnnBackend", "file": "libQnnHtp.so"}]
