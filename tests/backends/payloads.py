@@ -159,12 +159,11 @@ def _xnnpack(data: bytes) -> int:
 
 
 def _qnn(data: bytes) -> int:
-    """Bytes of the context, which are behind a magic number, a signature and their count."""
+    """Bytes of the context, behind a header with a magic number, a signature and its size."""
     magic, signature, size = struct.unpack_from("<IQQ", data)
     assert magic == 0x5678ABCD
     assert signature
-    # The frame is aligned.
-    assert 0 <= len(data) - size - 20 < 16
+    assert len(data) == 256 + size
     return int(size)
 
 

@@ -31,7 +31,7 @@ _SKIPPED = {
     "README.md": 1,
     "docs/howto/accelerators.md": 2,
     "docs/howto/apps.md": 14,
-    "docs/howto/backend.md": 5,
+    "docs/howto/backend.md": 7,
     "docs/howto/ci.md": 9,
     "docs/howto/debug.md": 3,
     "docs/howto/models.md": 4,
