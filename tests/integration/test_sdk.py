@@ -24,8 +24,8 @@ def test_selected(workspace: Workspace) -> None:
     """With an SDK, programs of its backend are analyzed; others fail with an error."""
     workspace.run("build", "--nobuild", "//:net_qualcomm", "//:net_phone")
     said = workspace.failed("--nobuild", "//:net_nxp")
-    assert "it compiles with the wheels of NXP's eIQ Neutron SDK" in said
-    assert 'Add executorch.sdk(backend = "nxp", path = ' in said
+    assert "which is not on PyPI but on NXP's own public package index" in said
+    assert 'add executorch.backend_packages(name = "executorch_nxp", locks = ' in said
 
 
 def test_changed(workspace: Workspace) -> None:

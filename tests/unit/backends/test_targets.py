@@ -25,8 +25,8 @@ def _made(recipe: str) -> Any:
         ("coreml:fp16", ["CoreMLPartitioner"]),
         ("coreml:fp32", ["CoreMLPartitioner"]),
         ("qualcomm:fp16", ["Partitioner"]),
-        ("vulkan:fp16", ["VulkanPartitioner"]),
-        ("vulkan:fp32", ["VulkanPartitioner"]),
+        ("vulkan:fp16", ["GuardedPartitioner"]),
+        ("vulkan:fp32", ["GuardedPartitioner"]),
     ],
 )
 def test_combined(
