@@ -157,16 +157,13 @@ Result<DataFiles> match_data(const Needs& needs, const std::vector<std::string>&
   return assigned;
 }
 
-std::string described(const std::optional<KeyLayout>& layout) {
-  if (!layout) {
-    return "no tensor";
-  }
+std::string described(const KeyLayout& layout) {
   std::string sizes, order;
-  for (size_t i = 0; i < layout->sizes.size() && i < kMaxShown; ++i) {
-    sizes += (i == 0 ? "" : ", ") + std::to_string(layout->sizes[i]);
-    order += (i == 0 ? "" : ", ") + std::to_string(layout->dim_order[i]);
+  for (size_t i = 0; i < layout.sizes.size() && i < kMaxShown; ++i) {
+    sizes += (i == 0 ? "" : ", ") + std::to_string(layout.sizes[i]);
+    order += (i == 0 ? "" : ", ") + std::to_string(layout.dim_order[i]);
   }
-  return "a tensor of type " + std::to_string(layout->scalar_type) + " [" + sizes + "] with dimensions [" + order + "]";
+  return "a tensor of type " + std::to_string(layout.scalar_type) + " [" + sizes + "] with dimensions [" + order + "]";
 }
 
 // Says what is wrong with a key; "": nothing.
@@ -180,8 +177,8 @@ std::string difference(const DataFile& file, const std::string& key, const Manif
         std::to_string(expected.size);
   }
   const std::optional<KeyLayout>& layout = file.blobs().find(key)->second.layout;
-  if (layout && !(layout == expected.layout)) {
-    return "its key \"" + key + "\" is " + described(layout) + ", expected " + described(expected.layout);
+  if (layout && expected.layout && !(*layout == *expected.layout)) {
+    return "its key \"" + key + "\" is " + described(*layout) + ", expected " + described(*expected.layout);
   }
   // A flipped bit must not become a wrong number.
   if (file.crc32_of(key) != expected.crc32) {

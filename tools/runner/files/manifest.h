@@ -68,7 +68,7 @@ struct Manifest {
     uint64_t size = 0;
     uint32_t crc32 = 0;    // Checked on every start.
     bool by_name = false;  // Its name does not depend on its bytes: the runtime would silently accept others.
-    std::optional<KeyLayout> layout;  // Of a tensor; a delegate's data have none.
+    std::optional<KeyLayout> layout;  // Of a tensor; none: a delegate's data, or not in the manifest.
   };
 
   struct File {
