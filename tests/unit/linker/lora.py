@@ -11,7 +11,7 @@ from etbuild import Method, ModelSpec
 from etfast import path as fast_path
 from etlink.lowered import Lowered
 from etlink.split import split
-from etlower import capture, lower, stages
+from etlower import capture, declared_sizes, lower, stages
 from etlower.progress import Progress
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.exir import ExecutorchBackendConfig
@@ -99,11 +99,19 @@ def of_recipe(
     names = capture.WeightNames(method.module for method in spec.methods.values())
     backend = recipe.executorch_backend_config or ExecutorchBackendConfig()
     recipe.executorch_backend_config = dataclasses.replace(backend, **config)
+    sizes: dict[str, Any] = {}
+
+    def exported(programs: Any) -> None:
+        for name, program in programs.items():
+            sizes[name] = declared_sizes.declared(program, spec.methods[name].dynamic_shapes)
+
     with fast_path.chosen("fast"), names.watching():
-        manager = stages.run(spec, recipe, Progress(), label, etrecord=False)
+        watch = stages.Watch(exported=exported)
+        manager = stages.run(spec, recipe, Progress(), label, etrecord=False, watch=watch)
     path = folder / "upstream.pte"
     with open(path, "wb") as out:
         manager.write_to_file(out)
     hints = capture.hints(manager, names, path, folder, recipe.executorch_backend_config)
+    hints = dataclasses.replace(hints, sizes=sizes)
     split(path, folder / "lowered", label, lower.versions(), hints)
     return Lowered(folder / "lowered")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,10 @@ import numpy as np
 import pytest
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from etfast import path as fast_path
 from etlink import manifest
-from etlink.lowered import Lowered
-from etlink.split import split
-from etlower import capture, declared_sizes, lower, stages
-from etlower.progress import Progress
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
-from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe
+from lora import of_recipe
 from runner.runtime import Program
 from synthetic import link_with
 from torch.export import Dim
@@ -106,38 +100,22 @@ CASES: dict[str, tuple[Any, Any, Any, list[Any], dict[Any, str]]] = {
 }
 
 
-def linked(case: str, recipe: str, folder: Path) -> tuple[Path, Path]:
+def built(case: str, recipe: str, folder: Path) -> tuple[Path, Path]:
     """A program of a case, and its manifest."""
     net, shapes, dynamic, _, _ = CASES[case]
     method = Method(net, tuple(map(torch.randn, shapes)), dynamic_shapes=dynamic)
-    sizes: dict[str, Any] = {}
-
-    def exported(programs: Any) -> None:
-        for name, program in programs.items():
-            sizes[name] = declared_sizes.declared(program, method.dynamic_shapes)
-
     kind = RECIPES[recipe]
     made = ExportRecipe.get_recipe(kind) if kind else ExportRecipe(name="portable")
-    names = capture.WeightNames()
-    with fast_path.chosen("fast"), names.watching():
-        watch = stages.Watch(exported=exported)
-        model = ModelSpec({"forward": method})
-        manager = stages.run(model, made, Progress(), "//x:m", etrecord=False, watch=watch)
-    path = folder / "upstream.pte"
-    with open(path, "wb") as out:
-        manager.write_to_file(out)
-    hints = capture.hints(manager, names, path, folder, ExecutorchBackendConfig())
-    hints = dataclasses.replace(hints, sizes=sizes)
-    split(path, folder / "lowered", "//x:p", lower.versions(), hints)
-    made, program, _ = link_with(Lowered(folder / "lowered"), folder / "out")
-    manifest.write(manifest.beside(program), made.manifest)
+    lowered = of_recipe(ModelSpec({"forward": method}), (), folder, "//x:p", made)
+    linked, program, _ = link_with(lowered, folder / "out")
+    manifest.write(manifest.beside(program), linked.manifest)
     return program, manifest.beside(program)
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_sizes(case: str, recipe: str, tmp_path: Path) -> None:
-    program, own_manifest = linked(case, recipe, tmp_path)
+    program, own_manifest = built(case, recipe, tmp_path)
     net, _, _, taken, refused = CASES[case]
     with Program(program, manifest=own_manifest) as opened:
         for shapes in taken:
@@ -154,7 +132,7 @@ def test_sizes(case: str, recipe: str, tmp_path: Path) -> None:
 
 def test_symbols_have_names_of_their_own(tmp_path: Path) -> None:
     """Torch counts its symbols, and skips numbers."""
-    _, own_manifest = linked("one more", "portable", tmp_path)
+    _, own_manifest = built("one more", "portable", tmp_path)
     [program] = manifest.read(own_manifest).programs.values()
     x, y = program.methods["forward"].sizes
     assert (x.sizes[1].symbol, x.sizes[1].times, x.sizes[1].plus) == ("s0", 1, 0)
