@@ -1,6 +1,6 @@
 """Programs and files of apps on command lines."""
 
-load("//toolchains/python:paths.bzl", "pair")
+load("//toolchains/python:paths.bzl", "own_name", "pair")
 
 # Of what the runner and its C interface contain.
 RUNNER_LICENSES = [
@@ -99,7 +99,7 @@ def license_paths(files):
     return {path: paths[path] for path in sorted(paths)}
 
 def _last_part(repository):
-    return repository.split("~")[-1].split("+")[-1] or "app"
+    return own_name(repository) or "app"
 
 def _path_in_repository(file):
     path = file.short_path

@@ -2,6 +2,7 @@
 
 load("//toolchains/exporter:downloads.bzl", "download_known", "reproducible")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
+load("//toolchains/python:paths.bzl", "own_name")
 
 _MIRROR_VARIABLE = "RULES_EXECUTORCH_DEBIAN_MIRROR"
 
@@ -30,7 +31,7 @@ def _debian_packages_impl(rctx):
             "--output=.",
             "--suite=" + rctx.attr.suite,
             "--architecture=" + rctx.attr.architecture,
-        ] + (["--purpose=%s: %s" % (rctx.name.split("~")[-1].split("+")[-1], rctx.attr.purpose)] if rctx.attr.purpose else []) + [
+        ] + (["--purpose=%s: %s" % (own_name(rctx.name), rctx.attr.purpose)] if rctx.attr.purpose else []) + [
             "--archives=%s" % archive
             for archive in downloaded.values()
             if archive

@@ -14,6 +14,7 @@ were asked for in `scripts`.
 
 load("//toolchains/exporter:downloads.bzl", "LOCK_COMMENT", "download", "merged_file_urls", "parse_file_urls", "root_file_urls")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "PYTHON_VERSION", "find_host_python")
+load("//toolchains/python:paths.bzl", "own_name")
 
 # Everything that the installer consists of: a change makes the environment again.
 _INSTALLER = [
@@ -173,7 +174,7 @@ def _python_environment_impl(rctx):
     if rctx.attr.lite:
         arguments.append("--lite")
     if rctx.attr.purpose:
-        arguments += ["--purpose", "%s: %s" % (rctx.name.split("~")[-1].split("+")[-1], rctx.attr.purpose)]
+        arguments += ["--purpose", "%s: %s" % (own_name(rctx.name), rctx.attr.purpose)]
     for script in rctx.attr.scripts:
         arguments += ["--scripts", script]
     for label in rctx.attr.base_locks:

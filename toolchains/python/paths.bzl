@@ -148,3 +148,14 @@ def _normalized(label, path):
         elif part not in ("", "."):
             parts.append(part)
     return "/".join([repository_root(label)] + parts)
+
+def own_name(repository):
+    """The name that a module extension gave a repository.
+
+    Args:
+      repository: its canonical name: "rules_executorch~~executorch~executorch_lavapipe".
+
+    Returns:
+      A string: "executorch_lavapipe"; empty: the main repository's.
+    """
+    return repository.split("~")[-1].split("+")[-1]

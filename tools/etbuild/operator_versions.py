@@ -20,8 +20,9 @@ VULKAN = {
 
 def is_older(version: str, than: str) -> bool:
     """Compares two versions, such as "1.3.1" and "1.4.0"."""
-    return _numbers(version) < _numbers(than)
+    return numbers(version) < numbers(than)
 
 
-def _numbers(version: str) -> list[int]:
+def numbers(version: str) -> list[int]:
+    """A version, for comparison."""
     return [int(part) if part.isdigit() else 0 for part in version.split(".")]

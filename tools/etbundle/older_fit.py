@@ -15,6 +15,7 @@ from pathlib import Path
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 from etbuild.errors import BuildError
+from etbuild.operator_versions import numbers
 from etlink import payload, payload_operators, pte, tables
 from etlink.container import write_text
 from etlink.json_file import decode, read_object
@@ -94,11 +95,6 @@ def _described(need: Need, known: Mapping[str, Inventory]) -> str:
         name for one in known.values() for name in [one.schema[need.kind].get(need.name)] if name
     }
     return f'{need.program} has the {KINDS[need.kind]} "{min(names, default=need.name)}"'
-
-
-def numbers(version: str) -> list[int]:
-    """A version, for comparison."""
-    return [int(part) if part.isdigit() else 0 for part in version.split(".")]
 
 
 def read(path: Path) -> dict[str, Inventory]:
