@@ -9,6 +9,7 @@ def _et_backend_impl(ctx):
         device_files = ctx.attr.device_files,
         packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
         emulator = [target[EtPackagesInfo] for target in ctx.attr.emulator],
+        not_emulated = ctx.attr.not_emulated,
     )]
 
 et_backend_rule = rule(
@@ -28,6 +29,11 @@ et_backend_rule = rule(
         "id": attr.string(
             doc = "Name in the runtime's registry; empty for ExecuTorch's own kernels.",
         ),
+        "not_emulated": attr.string(
+            doc = "Name of what methods of one program share on the device, and what runs programs here refuses: \"shared " +
+                  "weights\". Tests, chats, evaluations and benchmarks then run a twin: a program of several methods is " +
+                  "lowered once more, with `RecipeContext.emulated`, and recipes leave that out. Logs say so.",
+        ),
         "packages": attr.label_list(
             providers = [EtPackagesInfo],
             doc = "et_packages targets that lowering for the backend needs. Bazel fetches them only if it " +
@@ -37,7 +43,7 @@ et_backend_rule = rule(
     provides = [EtBackendInfo],
 )
 
-def et_backend(name, emulator = [], **kwargs):
+def et_backend(name, emulator = [], not_emulated = "", **kwargs):
     """A backend, with the name under which runtimes register it.
 
     ```starlark
@@ -49,10 +55,15 @@ def et_backend(name, emulator = [], **kwargs):
       name: of the target.
       emulator: the et_packages that run the backend's programs on the machine that builds, in place of the device.
         Only what runs programs depends on them.
+      not_emulated: what methods share on the device, and what runs programs here refuses; see the table.
       **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """
     et_backend_rule(
         name = name,
+        not_emulated = select({
+            Label("//rules/private:emulating_is_on"): not_emulated,
+            "//conditions:default": "",
+        }) if not_emulated else "",
         emulator = select({
             Label("//rules/private:emulating_is_on"): emulator,
             "//conditions:default": [],

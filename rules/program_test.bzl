@@ -4,7 +4,7 @@ load("//rules:providers.bzl", "EtProgramInfo")
 load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:backend_packages.bzl", "emulated_runtime", "running_packages")
-load("//rules/private:emulation.bzl", "EMULATED", "emulated_recipe")
+load("//rules/private:emulation.bzl", "EMULATED", "emulated_recipe", "running_program")
 load("//rules/private:older_runs.bzl", "OLDER_ATTRIBUTES", "older_runs")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -22,7 +22,8 @@ def _et_program_test_impl(ctx):
             check_at_least_zero(ctx.label, name, getattr(ctx.attr, name))
     if ctx.attr.min_sqnr_db:
         check_number(ctx.label, "min_sqnr_db", ctx.attr.min_sqnr_db)
-    info = ctx.attr.program[EtProgramInfo]
+    program = running_program(ctx)
+    info = program.info
     adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     recipe = emulated_recipe(ctx)
@@ -51,6 +52,7 @@ def _et_program_test_impl(ctx):
         # The folder without torch first: what reads programs finds ExecuTorch's tables there.
         first_roots = exporter.light_roots,
         enter = True,
+        twin = program.twin,
     )
     files = depset([expected] + run.files + older.files + fitted, transitive = [running])
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]

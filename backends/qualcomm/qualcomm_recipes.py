@@ -2,8 +2,9 @@
 
 All take these options:
   soc_model: the chip, as SM8650 (default), Snapdragon 8 Gen 3; see BUILD.bazel for others.
-  weight_sharing: whether several methods hold one copy of equal weights; default false, as QNN's
-    simulator loads no such program. For chips from HTP v73 (Snapdragon 8 Gen 2) on.
+  weight_sharing: whether several methods hold one copy of equal weights; default true for chips
+    that can, from HTP v73 (Snapdragon 8 Gen 2) on. QNN's simulator loads no such program: what runs
+    one here lowers a twin without, and says so.
   skip_ops: names of operators that QNN doesn't get, with commas: "aten.add.Tensor".
   skip_mutable_buffer: whether state, such as a KV cache, stays with ExecuTorch; default true, as
     in upstream's export_llm: held by QNN it was wrong from the third call on (QNN 2.49). With
@@ -59,7 +60,6 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     """
     options = ctx.options
     soc_model = options.text("soc_model", "SM8650")
-    sharing = options.boolean("weight_sharing", default=False)
     skips_state = options.boolean("skip_mutable_buffer", default=True)
     skipped = {op.strip() for op in options.text("skip_ops", "").split(",") if op.strip()}
     _load_libraries(ctx)
@@ -70,7 +70,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
 
     qualcomm_lowering.install()
     chip = _chip(ctx, soc_model)
-    specs = _specs(ctx, chip, sharing=sharing, has_floats=not precision)
+    specs = _specs(ctx, chip, has_floats=not precision)
     passes = get_qnn_pass_manager_cls(QnnExecuTorchBackendType.kHtpBackend)
     partitioner = qualcomm_lowering.Partitioner(
         ctx.label,
@@ -126,12 +126,10 @@ def _as_sdk(folder: Path) -> Path:
     return root
 
 
-def _specs(ctx: RecipeContext, chip: Any, *, sharing: bool, has_floats: bool) -> Any:
+def _specs(ctx: RecipeContext, chip: Any, *, has_floats: bool) -> Any:
     """Upstream's compile specs, for one method and for several."""
     import qualcomm_lowering
-    from executorch.backends.qualcomm.serialization.qc_schema import HtpArch
     from executorch.backends.qualcomm.utils.utils import (
-        _soc_info_table,
         generate_htp_compiler_spec,
         generate_qnn_executorch_compiler_spec,
     )
@@ -140,14 +138,28 @@ def _specs(ctx: RecipeContext, chip: Any, *, sharing: bool, has_floats: bool) ->
         backend = generate_htp_compiler_spec(use_fp16=has_floats, use_weight_sharing=shares)
         return generate_qnn_executorch_compiler_spec(soc_model=chip, backend_options=backend)
 
+    return qualcomm_lowering.Specs(specs(False), specs(True), _shares(ctx, chip))
+
+
+def _shares(ctx: RecipeContext, chip: Any) -> bool:
+    """Returns whether methods share weights.
+
+    Raises:
+      BuildError: they are told to, and the chip cannot.
+    """
+    from executorch.backends.qualcomm.serialization.qc_schema import HtpArch
+    from executorch.backends.qualcomm.utils.utils import _soc_info_table
+
     architecture = _soc_info_table[chip].htp_info.htp_arch
-    if sharing and architecture < HtpArch.V73:
+    can = architecture >= HtpArch.V73
+    asked = ctx.options.boolean("weight_sharing", default=can)
+    if asked and not can:
         raise BuildError(
             f'{ctx.label}: weight_sharing: got "true", and the HTP of {chip.name} '
             f"(v{architecture.value}) cannot share weights: it takes v73 or newer.",
             "Leave weight_sharing out, or name a newer chip.",
         )
-    return qualcomm_lowering.Specs(specs(False), specs(True), sharing)
+    return asked and not ctx.emulated
 
 
 def _chip(ctx: RecipeContext, soc_model: str) -> Any:

@@ -1,6 +1,6 @@
 """Targets beside a program that start a command of `et` with it: <program>.evaluate and .benchmark."""
 
-load("//rules/private:emulation.bzl", "EMULATED")
+load("//rules/private:emulation.bzl", "EMULATED", "running_program")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "run_beside_model")
 load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:packages.bzl", "CLI_TOOLCHAIN")
@@ -16,7 +16,8 @@ MEASURING_TOOLS = [
 ]
 
 def _companion_impl(ctx):
-    info = ctx.attr.program[EtProgramInfo]
+    running = running_program(ctx)
+    info = running.info
     flags = ctx.actions.declare_file(ctx.label.name + ".flags")
     words = ["etcli", ctx.attr.command, "--target_flags", flags.short_path]
     words += ["--target_manifest", info.manifest.short_path]
@@ -26,8 +27,7 @@ def _companion_impl(ctx):
         words += ["--target_report", report.short_path]
     return [run_beside_model(
         ctx,
-        label = info.label,
-        program = info,
+        running = running,
         flags = flags,
         words = words,
         packages = [ctx.toolchains[CLI_TOOLCHAIN].packages],

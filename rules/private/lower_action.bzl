@@ -1,6 +1,7 @@
 """EtLower: a model and a recipe as a lowered program."""
 
 load("//rules/private:adapter_action.bzl", "with_placeholders")
+load("//rules/private:emulation.bzl", "not_emulated")
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:providers.bzl", "EtLoweredInfo")
 load("//toolchains/python:paths.bzl", "first_repeated")
@@ -25,6 +26,7 @@ def lower(ctx, *, label, model, recipe, placeholders = [], suffix = ""):
         fail("%s: methods lists \"%s\" twice. Remove one of them." % (label, repeated))
     directory = ctx.actions.declare_directory(label.name + suffix + ".lowered")
     measurements = ctx.actions.declare_file(label.name + suffix + ".timings.json")
+    is_twin = bool(not_emulated(recipe, methods))
     exporter_action(
         ctx,
         command = "lower",
@@ -35,8 +37,9 @@ def lower(ctx, *, label, model, recipe, placeholders = [], suffix = ""):
         settings = settings,
         output = directory,
         measurements = measurements,
+        flags = [("%s", "--emulated")] if is_twin else [],
         mnemonic = "EtLower",
-        progress_message = "Lowering %{label}",
+        progress_message = "Lowering %{label}" + (" once more, to run here" if is_twin else ""),
     )
     return EtLoweredInfo(
         label = label,

@@ -11,7 +11,7 @@ load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
 # Of rules that call `running_script`.
 RUNNING_TOOLCHAINS = [EXPORTER_TOOLCHAIN, RUNNER_TOOLCHAIN]
 
-def running_script(ctx, script, *, words, layers = [], first_roots = [], enter = False):
+def running_script(ctx, script, *, words, layers = [], first_roots = [], enter = False, twin = None):
     """Writes a shell script that runs our Python with the library that runs programs.
 
     Args:
@@ -21,6 +21,7 @@ def running_script(ctx, script, *, words, layers = [], first_roots = [], enter =
       layers: list of EtPackagesInfo that the program's backends and its model need.
       first_roots: import roots before all others, as runfiles paths.
       enter: as for `launcher_script`.
+      twin: of `running_program`.
 
     Returns:
       Depset of Files that the script needs.
@@ -30,12 +31,14 @@ def running_script(ctx, script, *, words, layers = [], first_roots = [], enter =
     emulated = emulated_runtime(ctx.label, layers)
     lists = {
         "ET_EMULATORS": [module for layer in layers for module in layer.emulators],
+        "ET_TWIN_LACKS": [twin.lacks] if twin else [],
     } | {name: [text] for layer in layers for name, text in layer.settings.items()}
     paths = {
         "ET_RUNTIME": [runfiles_path(emulated.library)] if emulated else [],
         "ET_RUNTIME_PRELOADS": [runfiles_path(file) for file in emulated.preloads] if emulated else [],
         "ET_RUNTIME_LIBRARIES": [library for layer in layers for library in layer.libraries],
         "ET_RUNTIME_ROOTS": roots,
+        "ET_TWIN_OF": [runfiles_path(twin.of.program)] if twin else [],
     } | {name: [path] for layer in layers for name, path in layer.variables.items()}
     launcher_script(
         ctx,
@@ -48,7 +51,7 @@ def running_script(ctx, script, *, words, layers = [], first_roots = [], enter =
         list_variables = {name: value for name, value in lists.items() if value},
         library_paths = [path for layer in layers for path in layer.library_paths],
     )
-    return depset([exporter.interpreter], transitive = [
+    return depset([exporter.interpreter] + ([twin.of.program] if twin else []), transitive = [
         tool_files(ctx),
         exporter.packages,
         exporter.light_packages,
@@ -78,13 +81,12 @@ def program_files(label, program, adapter = None):
         files = [program.program, program.manifest] + ([adapter.manifest] if adapter else []) + data,
     )
 
-def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools = []):
+def run_beside_model(ctx, *, running, flags, words, packages = [], tools = []):
     """Declares a script that runs a module of ours with a program and the eager model.
 
     Args:
-      ctx: rule context with `tool_attributes` and RUNNING_TOOLCHAINS.
-      label: Label for messages.
-      program: EtProgramInfo.
+      ctx: rule context with `tool_attributes`, EMULATED and RUNNING_TOOLCHAINS.
+      running: of `running_program`.
       flags: File to write: the flags of model, program and data, for `etlower.flags`.
       words: list of strings: the module and its arguments.
       packages: list of EtPackagesInfo beside those that the recipe and the model need.
@@ -93,12 +95,13 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
     Returns:
       DefaultInfo of an executable target.
     """
+    program = running.info
     model = program.lowered.model.lowerable
     run = program_files(ctx.label, program)
     args = ctx.actions.args()
     add_request(
         args,
-        label = label,
+        label = program.label,
         model = model,
         recipe = None,
         methods = program.lowered.methods,
@@ -114,7 +117,7 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
         [flags] + run.files + tools,
         transitive = [
             request_files(model = model, recipe = None),
-            running_script(ctx, script, words = words, layers = layers, enter = True),
+            running_script(ctx, script, words = words, layers = layers, enter = True, twin = running.twin),
         ],
     )
     return DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))

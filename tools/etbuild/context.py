@@ -124,6 +124,8 @@ class RecipeContext:
       base: the executorch.export.ExportRecipe of the recipe's `base`; None: it has none.
       qat: whether the recipe is for quantization-aware training: its PT2E quantizers must be, and
         `is_qat` of its quantization set. torchao's configurations serve both.
+      emulated: whether the program only runs in the backend's emulator, in place of the one for the
+        device: what its `et_backend` says that the emulator refuses (`not_emulated`) is left out.
     """
 
     options: Options
@@ -131,6 +133,7 @@ class RecipeContext:
     data: Mapping[str, Path] = field(default_factory=dict)
     base: Any = None
     qat: bool = False
+    emulated: bool = False
 
     def file(self, name: str) -> Path:
         """Path of a file from the recipe's `data`; see `ModelContext.file`."""

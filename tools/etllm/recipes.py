@@ -50,7 +50,8 @@ def build(ctx: RecipeContext) -> ExportRecipe:
     choose = chooser.choose if folder == backend else getattr(chooser, backend)
     name, options = choose(settings)
     function = getattr(importlib.import_module(f"{folder}_recipes"), name)
-    recipe = function(RecipeContext(options=Options(options, ctx.label), label=ctx.label))
+    context = RecipeContext(Options(options, ctx.label), ctx.label, emulated=ctx.emulated)
+    recipe = function(context)
     if settings.llm.multimethod.share_mutable_buffers:
         share_mutable_buffers(recipe, ctx.label)
     quantization, asked = recipe.quantization_recipe, settings.llm.quantization

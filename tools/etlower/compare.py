@@ -23,6 +23,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from runner import twin
+
 from etlower import expected, failure, older
 from etlower.dead_slices import Slices, Weak
 from etlower.outputs import Tolerance
@@ -98,6 +100,9 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
             problems += case_differences(case, got, tolerance)
             if not case.constant:
                 slices.add(case.method, got, case.outputs)
+        note = twin.notice(options.program, options.label)
+        if note:
+            print(note)
         if options.runs_in:
             print(_ran(options, len(cases), measured))
     if not options.allow_weak_slices:

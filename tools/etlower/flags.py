@@ -49,6 +49,7 @@ class Request:
       trained_checkpoint: with "qat": the state_dict of the module that was trained, or None.
       training: "module:function" that trains (train).
       calibration: inputs for static quantization (.safetensors), or None: the model's own.
+      emulated: whether the program runs in place of the device's, in an emulator.
       lowering: "fast", or "stock": without the fast path (etfast).
       program: the linked .pte (bundle).
       program_data: the linked .ptd files (evaluate and benchmark).
@@ -76,6 +77,7 @@ class Request:
     trained_checkpoint: Path | None
     training: str
     calibration: Path | None
+    emulated: bool
     lowering: str
     program: Path | None
     program_data: tuple[Path, ...]
@@ -111,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trained_checkpoint", type=Path)
     parser.add_argument("--training", default="")
     parser.add_argument("--calibration", type=Path)
+    parser.add_argument("--emulated", action="store_true")
     parser.add_argument("--lowering", choices=("fast", "stock"), default="fast")
     parser.add_argument("--program", type=Path)
     parser.add_argument("--program_data", type=Path, action="append", default=[])
@@ -146,6 +149,7 @@ def parse(arguments: Sequence[str]) -> Request:
         trained_checkpoint=raw.trained_checkpoint.absolute() if raw.trained_checkpoint else None,
         training=raw.training,
         calibration=raw.calibration.absolute() if raw.calibration else None,
+        emulated=raw.emulated,
         lowering=raw.lowering,
         program=raw.program.absolute() if raw.program else None,
         program_data=tuple(p.absolute() for p in raw.program_data),

@@ -67,7 +67,9 @@ def _without_overrides(node: Mapping[str, Any], request: Request) -> ExportRecip
     function = load(node["builder"], label, "builder")
     files = {path.removeprefix(MAIN): request.recipe_data[path] for path in node.get("data", [])}
     options = Options(node.get("options", {}), label)
-    context = RecipeContext(options, label, files, base, qat=request.quantize == "qat")
+    context = RecipeContext(
+        options, label, files, base, qat=request.quantize == "qat", emulated=request.emulated
+    )
     recipe = call(function, context, label)
     if not isinstance(recipe, ExportRecipe):
         raise BuildError(

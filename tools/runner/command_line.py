@@ -11,7 +11,7 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 from etlink import pte
-from runner import runtime
+from runner import runtime, twin
 from runner.api import executorch_app
 
 
@@ -24,6 +24,9 @@ def main() -> None:
             runtime.load_libraries()
         for option, value in zip(words, words[1:], strict=False):
             if option == "--program" and Path(value).is_file():
+                note = twin.notice(Path(value), Path(value).name)
+                if note:
+                    print(note, file=sys.stderr)
                 # The runner itself says what it lacks, and what is wrong with a file.
                 with contextlib.suppress(BuildError):
                     runtime.check_needs(pte.read(Path(value)), value)

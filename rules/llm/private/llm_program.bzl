@@ -1,7 +1,7 @@
 """Common parts of et_llm_chat and et_llm_answer_test: the runner's command line with a language model's program."""
 
 load("//rules/private:backend_packages.bzl", "running_packages")
-load("//rules/private:emulation.bzl", "EMULATED", "emulated_recipe")
+load("//rules/private:emulation.bzl", "EMULATED", "emulated_recipe", "running_program")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -20,7 +20,8 @@ def _command(ctx):
     Returns:
       A string of shell words, in which $runfiles is the folder of runfiles, and the runfiles.
     """
-    info = ctx.attr.program[EtProgramInfo]
+    running = running_program(ctx)
+    info = running.info
     file_by_name = {f.basename: f for f in ctx.files.tokenizer}
     for name in ("tokenizer.json", "chat_format.json"):
         if name not in file_by_name:
@@ -37,17 +38,18 @@ def _command(ctx):
         ("--tokenizer", file_by_name["tokenizer.json"]),
     ] + [("--data", file) for file in run.data]
     runner = ctx.actions.declare_file(ctx.label.name + ".runner")
-    running = running_script(
+    files = running_script(
         ctx,
         runner,
         words = ["runner.command_line"],
         layers = running_packages(ctx.label, emulated_recipe(ctx)),
         first_roots = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.light_roots,
+        twin = running.twin,
     )
     words = [_runfile(runner)]
     for flag, file in flags:
         words += [flag, _runfile(file)]
-    return " ".join(words), ctx.runfiles(run.files + ctx.files.tokenizer + [runner], transitive_files = running)
+    return " ".join(words), ctx.runfiles(run.files + ctx.files.tokenizer + [runner], transitive_files = files)
 
 def _runfile(file):
     return "\"$runfiles/%s\"" % runfiles_path(file)

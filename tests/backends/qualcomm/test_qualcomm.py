@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,15 +71,33 @@ def _lowered(net: str, name: str, **options: str) -> Any:
 @pytest.mark.parametrize("recipe", ["a16w4", "fp16"])
 def test_shared_weights_are_stored_once(recipe: str) -> None:
     """Both methods have one payload, which is smaller than two."""
-    shared = _FOLDER / f"methods_{recipe}_shared.pte"
-    alone = _FOLDER / f"methods_{recipe}.pte"
+    shared = _FOLDER / f"methods_{recipe}.pte"
+    alone = _FOLDER / f"methods_{recipe}_alone.pte"
     of_methods = _by_method(shared)
     assert of_methods["prefill"] == of_methods["decode"]
+    # One context has the graphs of both; QNN keeps their names.
+    for context in of_methods["prefill"]:
+        assert all(name in context for name in (b"prefill", b"decode"))
     of_methods = _by_method(alone)
     assert not set(of_methods["prefill"]) & set(of_methods["decode"])
     # As measured: 357,752 to 229,248 bytes in fp16, 488,368 to 389,888 in a16w4.
     most = {"a16w4": 0.85, "fp16": 0.7}[recipe]
     assert shared.stat().st_size < most * alone.stat().st_size
+
+
+def test_a_twin_runs() -> None:
+    """A test of several methods runs a program without shared weights, and says so."""
+    twin = _run("methods_fp16_test")
+    assert "runs a twin of the program, lowered without weights that methods share" in twin
+    assert "twin" not in _run("mobile_fp16_test")
+
+
+def _run(test: str) -> str:
+    """Returns what an et_program_test says that passed."""
+    result = subprocess.run([_FOLDER / test], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "ran in Qualcomm's HTP simulator" in result.stdout
+    return result.stdout
 
 
 def _by_method(program: Path) -> dict[str, list[bytes]]:

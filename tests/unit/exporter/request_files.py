@@ -30,6 +30,7 @@ def request(**fields: Any) -> flags.Request:
         "trained_checkpoint": None,
         "training": "",
         "calibration": None,
+        "emulated": False,
         "lowering": "fast",
         "program": None,
         "program_data": (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from etbuild import BuildError, ModelSpec
 from etlink import pte
 from etlower import failure, flags, sources
 from etlower.progress import Progress
-from runner import runtime
+from runner import runtime, twin
 
 from etcli.console import waiting
 
@@ -93,6 +94,9 @@ def of(options: argparse.Namespace) -> Target:
     program = _program_of(request)
     manifest = Path(options.target_manifest).absolute()
     files = [program, *request.program_data]
+    note = twin.notice(program, request.label)
+    if note:
+        print(note, file=sys.stderr)
     size = sum(p.stat().st_size for p in files)
     return Target(request, manifest, options.target_recipe, size)
 
