@@ -73,4 +73,5 @@ def _check(label: str, missing: Sequence[Mapping[str, Any]], app_operators: Sequ
 
 def _described(call: Mapping[str, Any]) -> str:
     where = f", in {listed(call['modules'])}" if call["modules"] else ""
-    return f'{call["operator"]} (method "{call["method"]}"{where})'
+    lines = f", {listed(call['lines'])}" if call["lines"] else ""
+    return f'{call["operator"]} (method "{call["method"]}"{where}{lines})'

@@ -7,10 +7,15 @@ that no library knows all kernels are an app's own.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from torch.fx import Node
+from etbuild import BuildError
+from torch._export.verifier import SpecViolationError
+from torch.fx import GraphModule, Node
 
 from etlower import operators
 
@@ -26,7 +31,8 @@ def missing(manager: Any) -> list[dict[str, Any]]:
 
     Returns:
       By method and operator: `method`, `operator` ("aten::add.out"), `modules` (paths of those that
-      call it, as far as they are known), `foreign`: whether no library has its namespace.
+      call it) and `lines` of code ("net.py:12"), as far as they are known, `foreign`: whether no
+      library has its namespace.
     """
     plans = manager.executorch_program.execution_plan
     called = {(plan.name, _full(o.name, o.overload)) for plan in plans for o in plan.operators}
@@ -40,7 +46,7 @@ def missing(manager: Any) -> list[dict[str, Any]]:
         {
             "method": method,
             "operator": operator,
-            "modules": _modules(manager.exported_program(method).graph_module, operator),
+            **_places(manager.exported_program(method).graph_module, operator),
             "foreign": operator.partition("::")[0] not in known,
         }
         for method, operator in sorted(called)
@@ -59,12 +65,61 @@ def _full(name: str, overload: str) -> str:
     return f"{name}.{overload}" if overload else name
 
 
-def _modules(graph: Any, operator: str) -> list[str]:
-    calls = (node for _, node in operators.walk(graph) if _called(node) == operator)
+def _places(graph: Any, operator: str) -> dict[str, list[str]]:
+    calls = [node for _, node in operators.walk(graph) if _called(node) == operator]
     modules = {operators.module_of(node) for node in calls}
-    return sorted(modules - {""})
+    # Without folders, which differ from run to run.
+    lines = {operators.line_of(node).rpartition("/")[2] for node in calls}
+    return {"modules": sorted(modules - {""}), "lines": sorted(lines - {""})}
 
 
 def _called(node: Node) -> str:
     schema = getattr(node.target, "_schema", None)
     return "" if schema is None else _full(schema.name, schema.overload_name)
+
+
+@contextlib.contextmanager
+def explained(graphs: Callable[[], Mapping[str, GraphModule]], label: str) -> Iterator[None]:
+    """Explains upstream's errors on operators that are neither core ATen nor have an out variant.
+
+    Args:
+      graphs: by method, as far as they were lowered.
+      label: of the model.
+
+    Raises:
+      BuildError: with the operator, its inputs, and the line of the model.
+    """
+    try:
+        yield
+    except (SpecViolationError, RuntimeError) as error:
+        refused = set(_NOT_CORE.findall(str(error))) | _without_out_variant(str(error))
+        if not refused:
+            raise
+        raise BuildError(_refusal(graphs(), sorted(refused), label), _WITHOUT_KERNEL) from error
+
+
+_NOT_CORE = re.compile(r"Operator torch\._ops\.aten\.(\w+)\.\w+ is not in Core ATen")
+_WITHOUT_KERNEL = (
+    "Compute it of other operators, or move it out of the model. If the app that runs the program "
+    "registers a kernel for it, keep the operator in the recipe (preserve_ops of its "
+    "EdgeCompileConfig), and name it in app_operators of the program."
+)
+
+
+def _without_out_variant(text: str) -> set[str]:
+    names = re.search(r"Missing out variants: \{(.*)\}", text)
+    return set(re.findall(r"aten::(\w+)", names[1])) if names else set()
+
+
+def _refusal(graphs: Mapping[str, GraphModule], refused: Sequence[str], label: str) -> str:
+    for method, graph in sorted(graphs.items()):
+        for _, node in operators.walk(graph):
+            name = operators.name(node)
+            if name.split(".")[1:2] and name.split(".")[1] in refused:
+                return (
+                    f'{label}: the method "{method}" calls {name}{operators.place_of(node)} with '
+                    f"{operators.inputs_of(node)}, and no library of ExecuTorch has a kernel for "
+                    "it."
+                )
+    names = ", ".join(f"aten.{name}" for name in refused)
+    return f"{label}: the model needs {names}, and no library of ExecuTorch has a kernel for it."

@@ -85,3 +85,19 @@ def at_line(node: Node) -> str:
     """The same for the middle of a sentence: ", net.py:12"."""
     line = line_of(node)
     return f", {line}" if line else ""
+
+
+def place_of(node: Node) -> str:
+    """Module and line in brackets: " (module layers.0, net.py:12)"; empty: neither is known."""
+    module, line = module_of(node), line_of(node)
+    where = ", ".join([*([f"module {module}"] * bool(module)), *([line] * bool(line))])
+    return f" ({where})" if where else ""
+
+
+def inputs_of(node: Node) -> str:
+    """Types and shapes of a node's tensors: "float32 [2, 4], int64 []"."""
+    tensors = (
+        f"{str(tensor.dtype).removeprefix('torch.')} {[*map(str, tensor.shape)]}"
+        for tensor in inputs(node)
+    )
+    return ", ".join(tensors).replace("'", "") or "no tensors"

@@ -95,12 +95,9 @@ def check(manager: Any, label: str) -> None:
             if not found:
                 continue
             wrong, instead = found
-            line = operators.line_of(node)
-            module = operators.module_of(node)
-            where = ", ".join([*([f"module {module}"] * bool(module)), *([line] * bool(line))])
             raise BuildError(
-                f'{label}: the method "{method}" calls {name}{f" ({where})" if where else ""}, '
-                f"and no kernel of ExecuTorch takes it: {wrong}.",
+                f'{label}: the method "{method}" calls {name}{operators.place_of(node)}, and '
+                f"no kernel of ExecuTorch takes it: {wrong}.",
                 instead,
             )
 

@@ -38,7 +38,17 @@ from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
-from etlower import bounds, control_flow, control_flow_bodies, runnable, state, training, writes
+from etlower import (
+    bounds,
+    control_flow,
+    control_flow_bodies,
+    kernels,
+    runnable,
+    state,
+    training,
+    undelegated,
+    writes,
+)
 from etlower.inputs import deep_copy
 from etlower.methods import check_eager, export
 from etlower.overrides import MixedQuantization, OwnedLayers
@@ -124,9 +134,11 @@ def run(
     with progress.stage("lower"):
         try:
             with control_flow_bodies.without_gradients(programs):
-                edge = _lower(
-                    control_flow_bodies.prepared(programs, recipe, label), spec, recipe, etrecord
-                )
+                prepared = control_flow_bodies.prepared(programs, recipe, label)
+                with kernels.explained(lambda: _graphs(programs), label):
+                    edge = undelegated.lowered(
+                        lambda: _lower(prepared, spec, recipe, etrecord), recipe
+                    )
         except Exception:
             # Tracing accepts some inputs that the model itself does not.
             for name, method in spec.methods.items():
@@ -140,12 +152,22 @@ def run(
         rows = runnable.Rows(config.to_out_var_pass)
         config = dataclasses.replace(config, passes=passes, to_out_var_pass=rows)
         config = writes.in_place(config, edge, programs)
-        with control_flow_bodies.without_gradients(programs):
+        lowered = {name: edge.exported_program(name) for name in edge.methods}
+        with (
+            control_flow_bodies.without_gradients(programs),
+            kernels.explained(lambda: _graphs(lowered), label),
+        ):
             manager = edge.to_executorch(config)
     runnable.check(manager, label)
     bounds.check_lowered(manager, inputs, label)
     state.check(manager, exported, changes, label)
     return manager
+
+
+def _graphs(
+    programs: Mapping[str, torch.export.ExportedProgram],
+) -> dict[str, torch.fx.GraphModule]:
+    return {name: program.graph_module for name, program in programs.items()}
 
 
 def transform_sources(

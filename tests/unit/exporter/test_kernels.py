@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import pytest
 import torch
-from etbuild import Method, ModelSpec
+from etbuild import BuildError, Method, ModelSpec
 from etlower import kernels, lower
 from executorch.exir import EdgeCompileConfig
 from executorch.export import ExportRecipe, LoweringRecipe
@@ -52,12 +54,37 @@ class Outer(torch.nn.Module):
 
 def test_an_operator_without_a_kernel_is_found_with_its_module() -> None:
     (result,) = kernels.missing(lowered(Outer(), torch.ones(2, 4)))
+    [line] = result.pop("lines")
+    assert re.fullmatch(r"test_kernels\.py:\d+", line)
     assert result == {
         "method": "forward",
         "operator": "aten::special_bessel_j0.out",
         "modules": ["second"],
         "foreign": False,
     }
+
+
+def test_an_operator_that_upstream_refuses_is_named_with_its_line() -> None:
+    """Recipes that check the graph fail while they lower, others when the program is linked."""
+    spec = ModelSpec({"forward": Method(Outer(), (torch.ones(2, 4),))})
+    with pytest.raises(BuildError) as caught:
+        run(spec, ExportRecipe(name="portable"))
+    assert re.fullmatch(
+        r'//m:net: the method "forward" calls aten\.special_bessel_j0\.default '
+        r"\(module second, \S*test_kernels\.py:\d+\) with float32 \[2, 4\], and no library of "
+        r"ExecuTorch has a kernel for it\. .*preserve_ops.*",
+        str(caught.value).replace("\n", " "),
+    )
+
+
+def test_an_operator_without_an_out_variant() -> None:
+    """Upstream's own sentence has the name alone."""
+    graph = torch.export.export(Outer(), (torch.ones(2, 4),)).graph_module
+    with (
+        pytest.raises(BuildError, match=r"calls aten\.special_bessel_j0.*test_kernels\.py:\d+"),
+        kernels.explained(lambda: {"forward": graph}, "//m:net"),
+    ):
+        raise RuntimeError("Missing out variants: {'aten::special_bessel_j0'}")
 
 
 def test_registered_is_what_the_runtime_has() -> None:

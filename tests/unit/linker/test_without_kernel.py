@@ -19,6 +19,7 @@ def call(operator: str, modules: tuple[str, ...] = (), foreign: bool = False) ->
         "method": "forward",
         "operator": operator,
         "modules": list(modules),
+        "lines": ["net.py:12"],
         "foreign": foreign,
     }
 
@@ -38,7 +39,7 @@ def test_they_are_named_with_their_modules(tmp_path: Path) -> None:
     assert str(caught.value).startswith(
         "//m:p: the program cannot be loaded: no library of ExecuTorch has a kernel for "
         'aten::bincount.out (method "forward", in layers.0, layers.1, layers.2, '
-        "layers.3, layers.4, layers.5, layers.6, layers.7 and 2 more)."
+        "layers.3, layers.4, layers.5, layers.6, layers.7 and 2 more, net.py:12)."
     )
     assert "name it in app_operators" in str(caught.value)
 

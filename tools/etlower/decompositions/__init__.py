@@ -1,0 +1,26 @@
+"""Operators of ATen's that no library has a kernel for, as functions of operators that have one.
+
+Upstream's table of decompositions ends at core ATen, and its runtime has kernels for less and for
+more than that. `TABLE` has what both lack: a program with such an operator would be refused when it
+is linked. An entry takes the operator's own arguments, and returns NotImplemented for those that it
+does not cover. It is used where no partitioner takes the operator (`undelegated.py`).
+
+Values are eager's. Of equal ones, an index may be another one than eager's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch._ops import OpOverload
+
+from etlower.decompositions import pointwise, pooling, scans, scattering, sorting
+
+TABLE: Mapping[OpOverload, Callable[..., Any]] = {
+    **pointwise.TABLE,
+    **pooling.TABLE,
+    **scans.TABLE,
+    **scattering.TABLE,
+    **sorting.TABLE,
+}

@@ -1,0 +1,196 @@
+"""Arithmetic on elements, products with factors, and normalization that updates its statistics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._decomp import global_decomposition_table
+from torch._ops import OpOverload
+
+_ATEN = torch.ops.aten
+_Tensor = torch.Tensor
+
+
+def _floating(x: _Tensor) -> _Tensor:
+    return x if x.is_floating_point() else x.to(torch.get_default_dtype())
+
+
+def _with_factors(bias: _Tensor, product: _Tensor, beta: Any, alpha: Any) -> _Tensor:
+    """beta * bias + alpha * product; what is multiplied by zero counts for nothing."""
+    if not product.is_floating_point() and not isinstance(beta + alpha, int):
+        return NotImplemented
+    scaled = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return scaled
+    return (bias if beta == 1 else bias * beta) + scaled
+
+
+def _addmv(bias: _Tensor, x: _Tensor, y: _Tensor, *, beta: Any = 1, alpha: Any = 1) -> _Tensor:
+    return _with_factors(bias, x @ y, beta, alpha)
+
+
+def _addbmm(bias: _Tensor, x: _Tensor, y: _Tensor, *, beta: Any = 1, alpha: Any = 1) -> _Tensor:
+    return _with_factors(bias, torch.sum(x @ y, 0, dtype=x.dtype), beta, alpha)
+
+
+def _signbit(x: _Tensor) -> _Tensor:
+    """Also of zeros, whose reciprocals are infinite; not of NaN."""
+    if not x.is_floating_point():
+        return x < 0
+    return (x < 0) | ((x == 0) & (torch.reciprocal(x) < 0))
+
+
+def _copysign(x: _Tensor, sign: _Tensor) -> _Tensor:
+    size = _floating(x).abs()
+    return torch.where(_signbit(sign), -size, size)
+
+
+def _copysign_number(x: _Tensor, sign: float) -> _Tensor:
+    size = _floating(x).abs()
+    return -size if math.copysign(1.0, sign) < 0 else size
+
+
+def _fmax(x: _Tensor, y: _Tensor) -> _Tensor:
+    return _without_nan(x, y, torch.maximum(x, y))
+
+
+def _fmin(x: _Tensor, y: _Tensor) -> _Tensor:
+    return _without_nan(x, y, torch.minimum(x, y))
+
+
+def _without_nan(x: _Tensor, y: _Tensor, both: _Tensor) -> _Tensor:
+    if not both.is_floating_point():
+        return both
+    x, y = x.to(both.dtype), y.to(both.dtype)
+    return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, both))
+
+
+def _hypot(x: _Tensor, y: _Tensor) -> _Tensor:
+    """Without an overflow in between."""
+    x, y = x.abs(), y.abs()
+    large, small = torch.maximum(x, y), torch.minimum(x, y)
+    ratio = torch.where((large == 0) | torch.isinf(large), 0.0, small / large)
+    # Some delegates' maximum of a NaN and a number is the number.
+    size = torch.where(torch.isnan(x) | torch.isnan(y), torch.nan, large)
+    size = size * torch.sqrt(1 + ratio * ratio)
+    return torch.where(torch.isinf(x) | torch.isinf(y), math.inf, size)
+
+
+def _exp2(x: _Tensor) -> _Tensor:
+    return torch.pow(2.0, _floating(x))
+
+
+def _ldexp(x: _Tensor, exponent: _Tensor) -> _Tensor:
+    return x * torch.pow(2.0, _floating(exponent))
+
+
+def _angle(x: _Tensor) -> _Tensor:
+    if x.is_complex():
+        return NotImplemented
+    if not x.is_floating_point():
+        return torch.where(x < 0, math.pi, 0.0)
+    return torch.where(torch.isnan(x), x, torch.where(x < 0, math.pi, 0.0))
+
+
+def _round_decimals(x: _Tensor, *, decimals: int) -> _Tensor:
+    """As torch's kernel does it, whose factor is a number of the same type."""
+    if decimals == 0 or not x.is_floating_point():
+        return torch.round(x) if decimals == 0 else NotImplemented
+    factor = 10.0 ** abs(decimals)
+    return torch.round(x * factor) / factor if decimals > 0 else torch.round(x / factor) * factor
+
+
+def _dist(x: _Tensor, y: _Tensor, p: float = 2) -> _Tensor:
+    return torch.linalg.vector_norm(x - y, p)
+
+
+# Coefficients of Chebyshev polynomials for |x| <= 8 and above (Cephes, i0.c).
+_I0_LOW = (
+    *(-4.41534164647933937950e-18, 3.33079451882223809783e-17, -2.43127984654795469359e-16),
+    *(1.71539128555513303061e-15, -1.16853328779934516808e-14, 7.67618549860493561688e-14),
+    *(-4.85644678311192946090e-13, 2.95505266312963983461e-12, -1.72682629144155570723e-11),
+    *(9.67580903537323691224e-11, -5.18979560163526290666e-10, 2.65982372468238665035e-9),
+    *(-1.30002500998624804212e-8, 6.04699502254191894932e-8, -2.67079385394061173391e-7),
+    *(1.11738753912010371815e-6, -4.41673835845875056359e-6, 1.64484480707288970893e-5),
+    *(-5.75419501008210370398e-5, 1.88502885095841655729e-4, -5.76375574538582365885e-4),
+    *(1.63947561694133579842e-3, -4.32430999505057594430e-3, 1.05464603945949983183e-2),
+    *(-2.37374148058994688156e-2, 4.93052842396707084878e-2, -9.49010970480476444210e-2),
+    *(1.71620901522208775349e-1, -3.04682672343198398683e-1, 6.76795274409476084995e-1),
+)
+_I0_HIGH = (
+    *(-7.23318048787475395456e-18, -4.83050448594418207126e-18, 4.46562142029675999901e-17),
+    *(3.46122286769746109310e-17, -2.82762398051658348494e-16, -3.42548561967721913462e-16),
+    *(1.77256013305652638360e-15, 3.81168066935262242075e-15, -9.55484669882830764870e-15),
+    *(-4.15056934728722208663e-14, 1.54008621752140982691e-14, 3.85277838274214270114e-13),
+    *(7.18012445138366623367e-13, -1.79417853150680611778e-12, -1.32158118404477131188e-11),
+    *(-3.14991652796324136454e-11, 1.18891471078464383424e-11, 4.94060238822496958910e-10),
+    *(3.39623202570838634515e-9, 2.26666899049817806459e-8, 2.04891858946906374183e-7),
+    *(2.89137052083475648297e-6, 6.88975834691682398426e-5, 3.36911647825569408990e-3),
+    *(8.04490411014108831608e-1,),
+)
+
+
+def _i0(x: _Tensor) -> _Tensor:
+    """The modified Bessel function of order 0, as torch and Cephes compute it."""
+    size = _floating(x).abs()
+    low = _chebyshev(size / 2 - 2, _I0_LOW)
+    safe = torch.clamp(size, min=8.0)
+    high = _chebyshev(32 / safe - 2, _I0_HIGH) / torch.sqrt(safe)
+    return torch.exp(size) * torch.where(size <= 8, low, high)
+
+
+def _chebyshev(x: _Tensor, coefficients: tuple[float, ...]) -> _Tensor:
+    first, second, third = x * 0 + coefficients[0], x * 0, x * 0
+    for coefficient in coefficients[1:]:
+        third, second = second, first
+        first = x * second - third + coefficient
+    return (first - third) * 0.5
+
+
+def _trilinear(
+    x: _Tensor,
+    y: _Tensor,
+    z: _Tensor,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
+    unroll_dim: int = 1,
+) -> _Tensor:
+    """The product of three tensors, each with dimensions of size 1 inserted, summed."""
+    expanded = []
+    for tensor, dims in ((x, expand1), (y, expand2), (z, expand3)):
+        for dim in dims:
+            tensor = tensor.unsqueeze(dim)
+        expanded.append(tensor)
+    product = expanded[0] * expanded[1] * expanded[2]
+    return torch.sum(product, sumdim, dtype=product.dtype) if sumdim else product
+
+
+# Functional forms, which upstream's table lacks and torch's own has.
+_TORCHS = (
+    _ATEN._native_batch_norm_legit_functional.default,
+    _ATEN._batch_norm_with_update_functional.default,
+)
+
+TABLE: Mapping[OpOverload, Callable[..., Any]] = {
+    _ATEN.addmv.default: _addmv,
+    _ATEN.addbmm.default: _addbmm,
+    _ATEN.signbit.default: _signbit,
+    _ATEN.copysign.Tensor: _copysign,
+    _ATEN.copysign.Scalar: _copysign_number,
+    _ATEN.fmax.default: _fmax,
+    _ATEN.fmin.default: _fmin,
+    _ATEN.hypot.default: _hypot,
+    _ATEN.exp2.default: _exp2,
+    _ATEN.ldexp.Tensor: _ldexp,
+    _ATEN.angle.default: _angle,
+    _ATEN.round.decimals: _round_decimals,
+    _ATEN.dist.default: _dist,
+    _ATEN.i0.default: _i0,
+    _ATEN._trilinear.default: _trilinear,
+    **{op: global_decomposition_table["post_autograd"][op] for op in _TORCHS},
+}

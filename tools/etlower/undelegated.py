@@ -1,0 +1,77 @@
+"""Decomposes operators that no partitioner takes and that no library has a kernel for.
+
+A delegate comes first: it may take an operator whole that the runtime lacks. Partitioners that list
+what they take are asked for their lists. What others take is seen in the lowered program: if it
+still has such operators, the model is lowered once more, with their decompositions. Programs that
+have none are lowered once, with upstream's own table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import torch
+from executorch.exir.program import _program
+from executorch.export import ExportRecipe
+from torch._ops import OpOverload
+
+from etlower import operators
+from etlower.decompositions import TABLE
+from etlower.replacing import replaced
+
+
+def lowered(lower: Callable[[], Any], recipe: ExportRecipe) -> Any:
+    """Lowers a model, with decompositions of what would have no kernel.
+
+    Args:
+      lower: runs upstream's stages; it may be called twice.
+      recipe: whose partitioners come first; operators of its `preserve_ops` are left to the app.
+
+    Returns:
+      Upstream's EdgeProgramManager.
+    """
+    lowering = recipe.lowering_recipe
+    config = lowering and lowering.edge_compile_config
+    kept = {str(op) for op in (config.preserve_ops if config else ())}
+    ours = {op for op in TABLE if str(op) not in kept}
+    chosen = {op for op in ours if not _may_take(recipe, op)}
+    edge = _with(chosen, lower)
+    while more := (ours - chosen) & _called(edge):
+        chosen |= more
+        edge = _with(chosen, lower)
+    return edge
+
+
+def _with(chosen: Collection[OpOverload], lower: Callable[[], Any]) -> Any:
+    upstreams = _program._default_decomposition_table
+
+    def table() -> dict[Any, Any]:
+        return {**upstreams(), **{op: TABLE[op] for op in chosen}}
+
+    with replaced((_program, "_default_decomposition_table", table)):
+        return lower()
+
+
+def _may_take(recipe: ExportRecipe, op: OpOverload) -> bool:
+    """Tells whether a partitioner of the recipe may take an operator; some list none.
+
+    With upstream's check of the graph, partitioners see operators of core ATen only.
+    """
+    lowering = recipe.lowering_recipe
+    config = lowering and lowering.edge_compile_config
+    checked = config is None or config._check_ir_validity
+    if checked and torch.Tag.core not in op.tags:
+        return False
+    partitioners = (lowering and lowering.partitioners) or []
+    if isinstance(partitioners, Mapping):
+        partitioners = [each for own in partitioners.values() for each in own]
+    lists = [getattr(each, "target_partitioner_configs", None) for each in partitioners]
+    name = str(op).removeprefix("aten.")
+    return any(known is None or name in known for known in lists)
+
+
+def _called(edge: Any) -> set[OpOverload]:
+    graphs = (edge.exported_program(name).graph_module for name in sorted(edge.methods))
+    names = {operators.name(node) for graph in graphs for _, node in operators.walk(graph)}
+    return {op for op in TABLE if str(op) in names}
