@@ -56,7 +56,7 @@ def test_one_program_of_each_backend_and_one_app_of_each_platform(tmp_path: Path
         there = build.run([_TARGETS], tmp_path / "events.json")
         here = {name: output for name, output in _outer_outputs() if name in there}
         programs = [n for n in here if "/tests/backends/" in n and n.endswith(".pte")]
-        assert len(programs) == 12
+        assert len(programs) == 15
         assert len([name for name in here if name.endswith("/runner")]) == 7
         assert len([name for name in here if name.endswith((".tar.zst", ".zip"))]) == 7
         assert [d.name + ": " + "; ".join(d.reasons) for d in compare(here, there)] == []

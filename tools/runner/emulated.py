@@ -10,8 +10,8 @@ registers a backend by the name that programs have for it, or kernels by their o
         emulated.register_kernel("our_npu::add.out", np.add)
 
 The runtime then calls Python where it would call the device (emulated/emulated.cc). Tensors are
-NumPy arrays on the runtime's memory, those of bfloat16 their bits (uint16). What an emulator raises
-becomes the reason for which the program failed.
+NumPy arrays on the runtime's memory, those of bfloat16 their bits, which `is_bfloat16` tells from
+other uint16. What an emulator raises becomes the reason for which the program failed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ from etbuild.dtypes import DTYPES
 from etbuild.errors import BuildError
 from runner.api import executorch_app
 
-_BY_NUMBER = {d.scalar_type: d for d in DTYPES if d.scalar_type is not None and d.numpy}
+# NumPy has no bfloat16; what it knows of a dtype besides stays with views of an array.
+_BFLOAT16 = {"bits_of": "bfloat16"}
+_BY_NUMBER = {
+    d.scalar_type: np.dtype(d.numpy, metadata=_BFLOAT16 if d.name == "bfloat16" else {})
+    for d in DTYPES
+    if d.scalar_type is not None and d.numpy
+}
 # As `Kind` in emulated.cc, and the runtime's tags of values.
 _INIT, _EXECUTE, _DESTROY, _KERNEL = range(4)
 _TENSOR, _STRING, _DOUBLE, _INT, _BOOL = range(1, 6)
@@ -135,6 +141,11 @@ def register_kernel(name: str, function: Callable[..., Any], outputs: int = 1) -
     """
     if _register("kernel", name, [known.name for known in _STATE.kernels]):
         _STATE.kernels.append(_Kernel(name, function, outputs))
+
+
+def is_bfloat16(array: np.ndarray) -> bool:
+    """Tells whether an array that an emulator was given holds bits of bfloat16."""
+    return dict(array.dtype.metadata or {}) == _BFLOAT16
 
 
 def take_failure() -> BuildError | None:
@@ -266,11 +277,11 @@ def _array(value: _Value, what: str) -> np.ndarray:
         raise TypeError(f"{what} has elements of type {value.dtype}, which NumPy does not hold")
     shape, order = value.shape[: value.rank], list(value.order[: value.rank])
     if not value.size:
-        return np.empty(shape, dtype.numpy)
+        return np.empty(shape, dtype)
     if not value.data:
         raise ValueError(f"{what} of {value.size} bytes has no memory")
     memory = (ctypes.c_char * value.size).from_address(value.data)
-    flat = np.frombuffer(memory, dtype.numpy)
+    flat = np.frombuffer(memory, dtype)
     return flat.reshape([shape[d] for d in order]).transpose(np.argsort(order))
 
 

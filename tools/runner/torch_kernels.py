@@ -101,9 +101,13 @@ def _to_torch(value: Any) -> Any:
     import torch
 
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(value)
+        tensor = torch.from_numpy(value)
+        return tensor.view(torch.bfloat16) if emulated.is_bfloat16(value) else tensor
     return [_to_torch(item) for item in value] if isinstance(value, list) else value
 
 
 def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().numpy()
+    import torch
+
+    tensor = tensor.detach()
+    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()

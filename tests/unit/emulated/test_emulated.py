@@ -12,7 +12,7 @@ import pytest
 import torch
 from etbuild.dtypes import DTYPES
 from etbuild.errors import BuildError
-from runner import emulated, runtime
+from runner import emulated, runtime, torch_kernels
 
 # What the backend does now; it is registered once in a process.
 _making: list[Callable[[emulated.Delegate], emulated.Run]] = []
@@ -255,3 +255,32 @@ def test_a_kernel_that_fails(tmp_path: Path) -> None:
         runtime.Program(path) as opened,
     ):
         opened.run("forward", [np.ones(6, "f4")])
+
+
+# Last: it registers what no test before it has registered.
+@pytest.mark.parametrize("dtype", _TYPES, ids=lambda dtype: dtype.name)
+def test_torch_computes_every_type(tmp_path: Path, dtype: Any) -> None:
+    """References get tensors of the program's types, bfloat16 too, and not their bits."""
+    seen: list[torch.dtype] = []
+
+    def double(a: torch.Tensor) -> torch.Tensor:
+        seen.append(a.dtype)
+        return (a.to(torch.float64) * 2).to(a.dtype)
+
+    name = f"double_{dtype.name}"
+    programs.define(name, "Tensor a", "Tensor", double, torch.empty_like)
+    torch_kernels.register_namespace("emutest")
+    operator = getattr(torch.ops.emutest, name)
+
+    class Net(torch.nn.Module):
+        def forward(self, a: torch.Tensor) -> torch.Tensor:
+            return operator(a)
+
+    tensor = torch.tensor([0, 1, 1, 0, 1]).to(getattr(torch, dtype.name))
+    path = programs.with_operators(tmp_path / "net.pte", Net(), (tensor,))
+    as_array = (lambda t: t.view(torch.uint16)) if dtype.name == "bfloat16" else (lambda t: t)
+    seen.clear()
+    with runtime.Program(path) as opened:
+        (got,) = opened.run("forward", [as_array(tensor).numpy()])
+    assert seen == [tensor.dtype]
+    np.testing.assert_array_equal(got, as_array(double(tensor)).numpy())

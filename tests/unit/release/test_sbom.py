@@ -159,6 +159,27 @@ def test_what_an_apk_holds(release: Release) -> None:
     assert "app://x:phone" not in components(made)
 
 
+@pytest.mark.parametrize(
+    ("kind", "path", "linked"),
+    [
+        ("aar", "jni/arm64-v8a/libexecutorch_app.so", True),
+        ("swift_package", "E.xcframework/ios-arm64/ExecutorchApp.framework/ExecutorchApp", True),
+        # An app with a main() of its own brings no interface.
+        ("aar", "jni/arm64-v8a/libexecutorch.so", False),
+    ],
+)
+def test_what_the_interface_is_linked_with(
+    tmp_path: Path, kind: str, path: str, linked: bool
+) -> None:
+    made = Release(tmp_path)
+    phone = made.app("phone", "android_arm64", [made.program("base", "foundation")], ["foundation"])
+    kept = ("lib/libexecutorch.so", "programs/base.pte", "data/foundation.ptd")
+    files = {path: made.file("interface"), **{f"assets/{p}": phone / p for p in kept}}
+    made.package("library", kind, files, ["phone"])
+    expected = needs(bill(made))["package://x:library"]
+    assert ("pkg:github/kkos/oniguruma@v6.9.10" in expected) == linked
+
+
 def test_what_made_it(release: Release) -> None:
     result = {one["name"]: one for one in bill(release)["metadata"]["tools"]["components"]}
     assert set(result) == {"cpython", "jinja2", "rules_executorch", "torch"}

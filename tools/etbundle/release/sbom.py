@@ -12,6 +12,7 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from pathlib import PurePosixPath
 
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Commit, Component, ComponentType, Pedigree
@@ -25,6 +26,10 @@ from etbundle.release.inputs import App, Origin, Release
 from etbundle.release.python_packages import Environment
 from etbundle.release.status import Stamp
 from etbundle.release.whole import Whole, weights
+
+# The C interface's library in packages for Android, and the framework in those for Apple: each is
+# linked with what the runner is.
+_INTERFACE = ("ExecutorchApp", "libexecutorch_app.so")
 
 
 class _Bill:
@@ -256,10 +261,11 @@ def _name(label: str) -> str:
 def _add_package(bill: _Bill, release: Release, contents: Whole, number: int) -> str:
     """An APK, AAR or Swift package, and the parts of its apps that are in it."""
     package = release.packages[number]
-    inside = {file.sha256 for file in contents.manifest.files[package.file].contents.values()}
+    files = contents.manifest.files[package.file].contents
+    inside = {file.sha256 for file in files.values()}
     needs = {ref for ref, sha256 in bill.files() if sha256 in inside}
-    if package.kind == "apk":
-        # Only APKs have the runner.
+    # Without the interface's library there is only what the apps' archives hold.
+    if package.kind == "apk" or any(PurePosixPath(path).name in _INTERFACE for path in files):
         for label in package.apps:
             needs.update(_add_linked(bill, release.apps[label]))
     return bill.add(

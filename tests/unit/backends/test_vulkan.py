@@ -1,0 +1,164 @@
+"""Guards of Vulkan's partitioner: what it leaves out, by version of the runtime, and why."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import vulkan_guards
+import vulkan_recipes
+from executorch.exir import to_edge_transform_and_lower
+from torch import nn
+from torch.fx import Graph, Node
+from torchao.quantization import IntxWeightOnlyConfig, quantize_
+from torchao.quantization.granularity import PerGroup
+
+_ROWS = torch.arange(12.0).reshape(3, 4)
+_PICTURE, _GRID = torch.rand(1, 1, 4, 4), torch.rand(1, 2, 2, 2)
+
+
+class Net(nn.Module):
+    """A function between two operators that Vulkan takes."""
+
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
+        return self.function(x + 1, *more)
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+    """Lowers a net for Vulkan; returns the operators that our guards refused, and why."""
+
+    def lowered(net: nn.Module, *inputs: torch.Tensor, runtime: str = "") -> dict[str, str]:
+        reasons: dict[str, str] = {}
+        refusal = vulkan_guards._Supported._refusal
+
+        def noted(self: Any, node: Node) -> str:
+            reason = refusal(self, node)
+            if reason:
+                reasons[node.target.__name__] = reason
+            return reason
+
+        monkeypatch.setattr(vulkan_guards._Supported, "_refusal", noted)
+        exported = torch.export.export(net.eval(), inputs)
+        partitioner = vulkan_guards.GuardedPartitioner({}, runtime)
+        edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
+        left = {getattr(n.target, "__name__", "") for n in edge.exported_program().graph.nodes}
+        assert set(reasons) <= left, "what is refused stays"
+        monkeypatch.setattr(vulkan_guards._Supported, "_refusal", refusal)
+        return reasons
+
+    return lowered
+
+
+def _negated(x: torch.Tensor) -> torch.Tensor:
+    return torch.logical_not(x > 1) * x
+
+
+_NOWHERE = "no version of Vulkan's runtime has this operator"
+# Net, its input, the operator that is refused, and why.
+_CASES: dict[str, tuple[nn.Module, torch.Tensor, str, str]] = {
+    "not": (Net(_negated), _ROWS, "aten.logical_not.default", _NOWHERE),
+    # What only a refused operator reads would end where the GPU's part does.
+    "only negated": (
+        Net(_negated),
+        _ROWS,
+        "aten.gt.Scalar",
+        f"nothing but aten.logical_not.default reads it, and {_NOWHERE}",
+    ),
+    "embedding": (
+        nn.Sequential(nn.Embedding(16385, 4), nn.ReLU()),
+        torch.tensor([[1, 2]]),
+        "aten.embedding.default",
+        "Vulkan gives other numbers for tables of more than 16384 rows: it has 16385",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_what_no_runtime_has(refused: Callable[..., dict[str, str]], name: str) -> None:
+    net, sample, operator, reason = _CASES[name]
+    assert refused(net, sample)[operator] == reason
+
+
+def test_embeddings_that_fit(refused: Callable[..., dict[str, str]]) -> None:
+    """The last size that a texture holds goes to Vulkan."""
+    net = nn.Sequential(nn.Embedding(16384, 4), nn.ReLU())
+    assert refused(net, torch.tensor([[1, 2]])) == {}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "has"), [("", True), ("1.5.1", True), ("1.4.0", True), ("1.3.1", False)]
+)
+def test_what_older_runtimes_lack(
+    refused: Callable[..., dict[str, str]], runtime: str, has: bool
+) -> None:
+    def sampled(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        return nn.functional.grid_sample(x, grid, align_corners=True)
+
+    reasons = refused(Net(sampled), _PICTURE, _GRID, runtime=runtime)
+    lacks = "ExecuTorch 1.3.1 lacks this operator, 1.4.0 has it"
+    assert reasons == ({} if has else {"aten.grid_sampler_2d.default": lacks})
+
+
+def _node(graph: Graph, name: str, *given: Node) -> Node:
+    def operator(*_: Any) -> None: ...
+
+    operator.__name__ = name
+    return graph.call_function(operator, given)
+
+
+_LINEAR = ("aten.mm.default", "aten.addmm.default", "aten.linear.default")
+
+
+@pytest.mark.parametrize("through", ["", "aten.t_copy.default", "aten.permute_copy.default"])
+@pytest.mark.parametrize("reader", [*_LINEAR, "aten.add.Tensor"])
+def test_dequantized_weights(through: str, reader: str) -> None:
+    """A weight may go to linear layers, at its place, also transposed; and to nothing else."""
+    graph = Graph()
+    x, bias = graph.placeholder("x"), graph.placeholder("bias")
+    weight = _node(graph, vulkan_guards._WEIGHT, graph.placeholder("w"))
+    read = _node(graph, through, weight) if through else weight
+    given = [bias, x, read] if "addmm" in reader else [x, read]
+    _node(graph, reader, *given)
+    assert vulkan_guards._is_weight_of_linear(weight) == (reader in _LINEAR)
+    # As the other operand, Vulkan would need it as a tensor.
+    _node(graph, "aten.mm.default", read, x)
+    assert not vulkan_guards._is_weight_of_linear(weight)
+
+
+class Layers(nn.Module):
+    """Quantized layers with and without a bias, and one in float."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32, bias=False)
+        self.last = nn.Linear(32, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.second(self.first(x)))
+
+
+def test_biases_of_quantized_layers_are_added_apart() -> None:
+    torch.manual_seed(0)
+    net = Layers().eval()
+    config = IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32))
+    quantize_(net, config, lambda module, name: name in ("first", "second"))
+    sample = torch.randn(2, 32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(net, (sample,))
+    expected = program.module()(sample)
+    changed = vulkan_recipes._biases_apart("forward", program)
+    linear, add = torch.ops.aten.linear.default, torch.ops.aten.add.Tensor
+    layers = [n for n in changed.graph.nodes if n.target in (linear, add)]
+    assert [n.target for n in layers] == [linear, add, linear, linear]
+    assert [len(n.args) for n in layers] == [2, 2, 2, 3]
+    assert layers[1].args[0] is layers[0]
+    torch.testing.assert_close(changed.module()(sample), expected)
