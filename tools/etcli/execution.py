@@ -20,7 +20,7 @@ from etlink.process import serve
 from etlower import arrays
 from etlower.arrays import Array
 from etlower.cases import outputs_of
-from etlower.outputs import Tolerance, difference
+from etlower.outputs import Tolerance, differences
 from runner import runtime
 
 # First elements of a tensor that the answer has.
@@ -74,20 +74,10 @@ def _run_case(
         "values": outputs,
     }
     if case["inputs"] is not None:
-        run["problems"] = _differences(outputs, case["outputs"], request)
+        expected = [_from_bundle(value) for value in case["outputs"]]
+        tolerance = Tolerance(request["atol"], request["rtol"])
+        run["problems"] = differences(outputs, expected, tolerance)
     return run
-
-
-def _differences(
-    outputs: Sequence[Any], expected: Sequence[Mapping[str, Any]], request: Mapping[str, Any]
-) -> list[str]:
-    """Sentences on outputs that are not those of a bundle."""
-    if len(outputs) != len(expected):
-        return [f"got {len(outputs)} outputs, expected {len(expected)}"]
-    tolerance = Tolerance(request["atol"], request["rtol"])
-    pairs = enumerate(zip(outputs, map(_from_bundle, expected), strict=True))
-    lines = [difference(g, e, tolerance, f"output {n}") for n, (g, e) in pairs]
-    return [line for line in lines if line]
 
 
 def _from_bundle(value: Mapping[str, Any]) -> Any:

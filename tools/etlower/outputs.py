@@ -40,6 +40,25 @@ def leaves(value: Any) -> list[Any]:
     return torch.utils._pytree.tree_leaves(value)
 
 
+def differences(
+    got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance, where: str = ""
+) -> list[str]:
+    """Says how outputs differ: a sentence per output that does.
+
+    Args:
+      got: outputs of a run.
+      expected: what they should be.
+      tolerance: how far tensors of floats may be off.
+      where: begins each sentence, such as the case's name; empty: the output's number does.
+    """
+    if len(got) != len(expected):
+        return [f"{where + ': ' if where else ''}got {len(got)} outputs, expected {len(expected)}"]
+    begin = f"{where}, output" if where else "output"
+    pairs = enumerate(zip(got, expected, strict=True))
+    lines = (difference(g, e, tolerance, f"{begin} {number}") for number, (g, e) in pairs)
+    return [line for line in lines if line]
+
+
 def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str:
     """Says how two outputs differ.
 

@@ -11,7 +11,7 @@ from etlink import process
 
 from etlower import expected
 from etlower.expected import Case
-from etlower.outputs import Tolerance, constant_difference, difference, largest_difference
+from etlower.outputs import Tolerance, constant_difference, differences, largest_difference
 
 
 @dataclass
@@ -98,9 +98,4 @@ def case_differences(case: Case, got: Sequence[Any], tolerance: Tolerance) -> li
     if case.constant:
         problem = constant_difference(got, case.outputs, f'constant method "{case.method}"')
         return [problem] if problem else []
-    where = case.where()
-    if len(got) != len(case.outputs):
-        return [f"{where}: got {len(got)} outputs, the eager model gives {len(case.outputs)}"]
-    pairs = enumerate(zip(got, case.outputs, strict=True))
-    problems = (difference(g, e, tolerance, f"{where}, output {n}") for n, (g, e) in pairs)
-    return [problem for problem in problems if problem]
+    return differences(got, case.outputs, tolerance, case.where())

@@ -207,7 +207,7 @@ def test_a_difference_is_named(net: dict[str, Path], capfd: pytest.CaptureFixtur
         'FAILED: //m:test: method "forward", input 0, output 0: the largest difference is 0.5 at '
         "[0, 1]: got 2, expected 2.5; 1 of 6 elements are outside of atol = 1e-06, rtol = 0"
     ) in printed
-    text = 'method "forward", input 1: got 2 outputs, the eager model gives 1'
+    text = 'method "forward", input 1: got 2 outputs, expected 1'
     assert f"FAILED: //m:test: {text}" in printed
     assert 'constant method "get_max_seq_len": got [128], expected [64]' in printed
 
