@@ -17,6 +17,10 @@ public final class Chat {
     public var seed: UInt32 = 0
     /// The maximum tokens of an answer; 0: 256.
     public var maxNewTokens: UInt32 = 0
+    /// True: special tokens in messages, such as "<|im_end|>", are tokens; false: they are text.
+    public var parseSpecial = false
+    /// True: an error, if the chat template has no second message.
+    public var multiTurn = false
 
     public init() {}
   }
@@ -47,9 +51,16 @@ public final class Chat {
     var opened: OpaquePointer?
     try withText("tokenizer", options.tokenizer?.path) { tokenizer in
       try withText("system", options.system) { system in
-        var given = executorch_app_chat_options(
-          tokenizer: tokenizer, system: system, raw: options.raw, temperature: options.temperature,
-          seed: options.seed, max_new_tokens: options.maxNewTokens)
+        // An initializer with arguments would need every member that the interface ever gets.
+        var given = executorch_app_chat_options()
+        given.tokenizer = tokenizer
+        given.system = system
+        given.raw = options.raw
+        given.temperature = options.temperature
+        given.seed = options.seed
+        given.max_new_tokens = options.maxNewTokens
+        given.parse_special = options.parseSpecial
+        given.multi_turn = options.multiTurn
         try ProgramError.check { executorch_app_open_chat(program.session, &given, &opened, $0) }
       }
     }
