@@ -23,13 +23,13 @@ def pytest_test(
       torch: whether it needs the exporter environment (torch, executorch).
       data: files that it reads.
       env: variables.
-      release: whether some tests have the mark `release`, which only the target `<name>_release` runs.
+      release: whether some tests have the mark `release` or `few`, so that the target `<name>_release` runs the rest.
       release_shards: in how many shards that target runs them; None: in one.
       tags: of the test.
       **kwargs: for py_test: size, args, …
     """
     environments = ["@executorch_exporter//:packages"] if torch else ["@executorch_exporter//:light_packages"]
-    selections = [(name, {}, [], None)]
+    selections = [(name, {"PYTEST_SELECTION": "not release"} if release else {}, [], None)]
     if release:
         selections.append((name + "_release", {"PYTEST_SELECTION": "release"}, ["manual"], release_shards))
     for target, selection, more_tags, shards in selections:

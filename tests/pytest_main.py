@@ -1,6 +1,8 @@
 """Runs pytest on the files that it is given; nothing is written beside them.
 
-Tests that are marked with `release` run in `//tests:release` only.
+Tests that are marked with `release` run in `//tests:release` only. So do, where a target has
+`release = True`, those of a function that is marked with `few(n)`, but for n of its sets of
+parameters: the first, the last, and what lies evenly between them.
 """
 
 import importlib.util
@@ -9,6 +11,23 @@ import sys
 from pathlib import Path
 
 import pytest
+
+
+class Few:
+    """Marks with `release` what `few` leaves to it."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        by_function: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            if item.get_closest_marker("few") and not item.get_closest_marker("release"):
+                by_function.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        for several in by_function.values():
+            (count,) = several[0].get_closest_marker("few").args
+            kept = {n * (len(several) - 1) // max(count - 1, 1) for n in range(count)}
+            for number, item in enumerate(several):
+                if number not in kept:
+                    item.add_marker("release")
 
 
 class Shard:
@@ -33,9 +52,12 @@ if __name__ == "__main__":
     import_executorch()
     scratch = os.environ.get("TEST_TMPDIR", "/tmp")
     options = ["-p", "no:cacheprovider", "-q", "--rootdir=.", f"--basetemp={scratch}/pytest"]
-    options += ["-o", "markers=release: takes minutes, and only //tests:release runs it"]
+    marks = "release: takes minutes, and only //tests:release runs it\n"
+    marks += "few(count): //tests:release runs all sets of parameters"
+    options += ["-o", f"markers={marks}"]
     options += ["-m", os.environ.get("PYTEST_SELECTION", "not release")]
     report = os.environ.get("XML_OUTPUT_FILE")
     if report:
         options.append(f"--junitxml={report}")
-    sys.exit(pytest.main(options + sys.argv[1:], [Shard()]))
+    plugins = [Few(), Shard()] if "PYTEST_SELECTION" in os.environ else [Shard()]
+    sys.exit(pytest.main(options + sys.argv[1:], plugins))

@@ -116,12 +116,14 @@ def exported(spec: ModelSpec) -> Any:
 
 
 @pytest.mark.parametrize(("architecture", "values"), _VARIANTS)
+@pytest.mark.few(7)
 def test_windows_and_positions(architecture: str, values: dict[str, Any], tmp_path: Path) -> None:
     model, spec = made(architecture, tmp_path, **values)
     assert difference(model, spec, spec.methods["forward"].module.continued) < 1e-4
 
 
 @pytest.mark.parametrize(("architecture", "values"), _EXPORTED)
+@pytest.mark.few(2)
 def test_exported_windows_and_positions(
     architecture: str, values: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -88,6 +88,7 @@ def run(platform: str, names: list[str], folder: Path) -> list[list[np.ndarray]]
 
 @pytest.mark.parametrize("platform", _OTHERS)
 @pytest.mark.parametrize("name", _PROGRAMS)
+@pytest.mark.few(24)
 def test_outputs(name: str, platform: str, tmp_path: Path) -> None:
     (linux,) = run("linux_x86_64", [name], tmp_path)
     (other,) = run(platform, [name], tmp_path)
@@ -99,6 +100,7 @@ def test_outputs(name: str, platform: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("platform", _OTHERS)
 @pytest.mark.parametrize("precision", _PRECISIONS)
+@pytest.mark.few(5)
 def test_two_programs_of_one_process_share_a_file(
     precision: str, platform: str, tmp_path: Path
 ) -> None:

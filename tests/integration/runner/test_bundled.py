@@ -116,6 +116,7 @@ def test_files_that_are_no_bundles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["methods", "types", "xnnpack"])
+@pytest.mark.few(1)
 def test_damaged_bundles_never_crash(name: str, tmp_path: Path) -> None:
     good = (PROGRAMS / f"{name}.bpte").read_bytes()
     victim = tmp_path / "x.bpte"

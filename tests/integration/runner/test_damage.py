@@ -37,6 +37,7 @@ def data_options(program: Path) -> list[str | Path]:
 
 @pytest.mark.parametrize("name", [*SEPARATE, "embedded"])
 @pytest.mark.parametrize("suffix", [".pte", ".ptd"])
+@pytest.mark.few(3)
 def test_truncated_files(name: str, suffix: str, copied: Callable[[str], Path]) -> None:
     program = copied(name)
     victim = program.with_suffix(suffix)
@@ -52,6 +53,7 @@ def test_truncated_files(name: str, suffix: str, copied: Callable[[str], Path]) 
 
 @pytest.mark.parametrize("name", [*SEPARATE, "embedded", "methods", "types"])
 @pytest.mark.parametrize("suffix", [".pte", ".ptd"])
+@pytest.mark.few(4)
 def test_flipped_files_never_crash(name: str, suffix: str, copied: Callable[[str], Path]) -> None:
     program = copied(name)
     victim = program.with_suffix(suffix)

@@ -159,6 +159,7 @@ def measured(values: dict[str, Any], text: str, folder: Path) -> tuple[float, st
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
+@pytest.mark.few(10)
 def test_ten_times_as_much(dimension: str, tmp_path: Path) -> None:
     small, refused = measured(*DIMENSIONS[dimension](1), tmp_path)
     large, refused_large = measured(*DIMENSIONS[dimension](10), tmp_path)

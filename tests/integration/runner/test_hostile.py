@@ -68,6 +68,7 @@ def test_one_sentence(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.few(2)
 def test_others_of_the_kind(kind: str, tmp_path: Path) -> None:
     generator = random.Random(kind)
     for _ in range(_ROUNDS):

@@ -56,6 +56,7 @@ def in_bounds() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", ["types", "portable", "xnnpack", "methods", "twins_int8_static"])
+@pytest.mark.few(2)
 def test_programs_of_senseless_tables(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.pte"
     data = PROGRAMS / f"{name}.ptd"

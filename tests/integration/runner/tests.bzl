@@ -65,6 +65,7 @@ def runner_tests(programs):
                 "//tools/runner",
                 "@smollm2//:model.gguf",
             ] + programs,
+            release = True,
             deps = [
                 "//backends/xnnpack:recipes",
                 "//tests/llm:greedy",
@@ -84,6 +85,7 @@ def runner_tests(programs):
         "hostile_test": dict(
             srcs = _PROCESS + ["test_hostile.py"],
             data = [":portable", "//tools/runner"],
+            release = True,
             deps = ["//tests/fuzz:runner_files"],
         ),
         # Base and tasks of a language model in one process.
@@ -154,6 +156,7 @@ def runner_tests(programs):
         "malformed_test": dict(
             srcs = _PROCESS + ["test_growth.py", "test_malformed.py"],
             data = [":tokenize", "//tools/runner"] + programs,
+            release = True,
             deps = ["//tests/fuzz:structure"],
         ),
     } | {

@@ -162,6 +162,7 @@ _TYPES = [dtype for dtype in DTYPES if dtype.numpy and dtype.name != "uint64"]
 
 
 @pytest.mark.parametrize("dtype", _TYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.few(5)
 def test_every_type_of_numbers(tmp_path: Path, dtype: Any) -> None:
     name = f"keep_{dtype.name}"
     programs.define(name, "Tensor a", "Tensor", torch.clone, torch.empty_like)

@@ -94,6 +94,7 @@ def _kind(target: str) -> str:
         "int8_static_per_channel",
     ],
 )
+@pytest.mark.few(1)
 def test_layers_stay_as_they_are(base: str) -> None:
     """A pattern takes a block with all that is in it, or a layer."""
     found = weights(with_overrides(base, layers_0="fp32", head="fp32"))

@@ -41,6 +41,7 @@ def two(**more: Any) -> ModelSpec:
 @pytest.mark.parametrize(
     "name", ["int8_dynamic_act_int4_weight", "int8_dynamic_act_int4_weight_per_channel"]
 )
+@pytest.mark.few(1)
 def test_a_shared_layer_is_quantized_once(name: str) -> None:
     """And a layer that is too small is left alone, with a reason."""
     chosen = made(name)
@@ -52,6 +53,7 @@ def test_a_shared_layer_is_quantized_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["int8_static_per_channel", "int8_static_per_tensor"])
+@pytest.mark.few(1)
 def test_calibration_by_method(name: str) -> None:
     """PT2E with dynamic shapes; each method's inputs are used."""
     seen = []

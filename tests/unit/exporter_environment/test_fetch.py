@@ -106,6 +106,7 @@ _JSON = {"files": [{"filename": NAME, "url": f"../../files/{NAME}", "hashes": {"
         ),
     ],
 )
+@pytest.mark.few(3)
 def test_pages_of_indexes(server: Server, tmp_path: Path, kind: str, text: str) -> None:
     """Each form of a simple index: with hashes or without, relative, with a base, JSON."""
     server.page("/simple/demo-pkg/", text, kind)
@@ -121,6 +122,7 @@ def test_pages_of_indexes(server: Server, tmp_path: Path, kind: str, text: str) 
 @pytest.mark.parametrize(
     "form", ["folder", "folder URL", "file", "file URL", "page on disk", "page", "index"]
 )
+@pytest.mark.few(3)
 def test_places(server: Server, tmp_path: Path, form: str) -> None:
     """find-links as a folder, a file, a page; an index on disk."""
     shelf = tmp_path / "a shelf"

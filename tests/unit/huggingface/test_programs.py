@@ -123,6 +123,7 @@ def test_images_and_audio(
         ("mixtral", "MixtralForCausalLM"),
     ],
 )
+@pytest.mark.few(1)
 def test_decoders_continue_what_their_cache_holds(
     name: str, class_name: str, tmp_path: Path
 ) -> None:

@@ -176,6 +176,7 @@ def eager(net: torch.nn.Module) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize(("net", "recipe"), CASES)
+@pytest.mark.few(6)
 def test_numbers_are_those_of_eager(
     tmp_path: Path, net: type[torch.nn.Module], recipe: str
 ) -> None:
@@ -325,6 +326,7 @@ def test_adapters_of_payloads_in_the_tables(tmp_path: Path) -> None:
         {"segment_alignment": 4096, "delegate_alignment": 64},
     ],
 )
+@pytest.mark.few(2)
 def test_bytes_are_upstreams_for_every_alignment(tmp_path: Path, config: Mapping[str, Any]) -> None:
     # Twice: what the linker does to upstream's classes must not change what upstream writes.
     for number in range(2):

@@ -10,6 +10,7 @@ from test_multimodal import model_of, spec_of
 
 
 @pytest.mark.parametrize("size", ["32x32", "32x48", "48x48", "64x80", "80x32"])
+@pytest.mark.few(2)
 def test_windows_at_the_edges_are_smaller(size: str, tmp_path: Path) -> None:
     """Of Qwen 2.5's kind: a window is 32 pixels wide, and a merged patch 16."""
     model = model_of("qwen2_5_vl")
