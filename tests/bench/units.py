@@ -5,8 +5,9 @@
 
 Each lowering is a forked child of one process that has imported everything and lowered a small
 model, as a worker does; `--cold` leaves out that lowering, as a process of a single request does.
-A figure is CPU seconds, user and system, from the model's entry point to the written program: other
-work on the machine changes it little. A round lowers with all units and without each, the next one
+A figure is CPU seconds of this child, user and system, from the model's entry point to the written
+program: other work on the machine changes it little. What a unit gives to a second core, in a fork
+of the child, isn't counted. A round lowers with all units and without each, the next one
 does so backwards, and the median of the rounds counts. The first round also lowers without any.
 
 The noise of a model is the pooled standard deviation of its rounds. A unit that saves less than
@@ -101,6 +102,9 @@ MODELS: dict[str, Callable[[int], tuple[Any, Any]]] = {
     "llama_vulkan": llama_vulkan,
 }
 
+# Models that exist for one unit, which the others don't use.
+_FOR_UNIT = {"llama_hqq": "hqq", "llama_vulkan": "vulkan_patterns"}
+
 
 def main() -> None:
     """Runs the rounds; prints and writes their figures."""
@@ -119,10 +123,11 @@ def main() -> None:
     if not options.cold:
         for lowering in ("fast", "stock"):
             lower.preload(lowering)
-    names = [ALL, *(options.unit or path.UNITS)]
     models = {}
     for model in options.model or MODELS:
         make = partial(MODELS[model], options.layers)
+        units = [_FOR_UNIT[model]] if model in _FOR_UNIT else path.UNITS
+        names = [ALL, *(options.unit or units)]
         runs: list[dict[str, Any]] = []
         for number in range(options.rounds):
             for name in [NONE, *names] if number == 0 else names[:: -1 if number % 2 else 1]:
@@ -236,11 +241,11 @@ def table(models: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [["unit", *(f"{name}, s | share" for name in models)], ["---"] * (1 + 2 * len(models))]
 
     def best(unit: str) -> float:
-        return max(model["units"][unit]["share"] for model in models.values())
+        return max(m["units"][unit]["share"] for m in models.values() if unit in m["units"])
 
     for unit in sorted(units, key=lambda unit: (-best(unit), unit)):
-        saved = [model["units"][unit] for model in models.values()]
-        cells = [f"{one['seconds']:.2f} | {one['share']:.1%}" for one in saved]
+        saved = [model["units"].get(unit) for model in models.values()]
+        cells = [f"{one['seconds']:.2f} | {one['share']:.1%}" if one else "– | –" for one in saved]
         rows.append([f"`{unit}`", *cells])
     titles = {
         "noise": "noise_seconds",

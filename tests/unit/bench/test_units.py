@@ -61,3 +61,13 @@ def test_table_begins_with_the_largest_share() -> None:
         "| with all units | 8.00 |  | 8.00 |  |",
         "| with no unit | 40.00 |  | 40.00 |  |",
     ]
+
+
+def test_a_model_of_one_unit_has_no_figures_of_others() -> None:
+    runs = [_run(units.ALL, 8.0), _run(units.NONE, 40.0), _run("hqq", 10.0)]
+    models = {
+        "all": units.figures([*runs, _run("recompile", 9.0)]),
+        "one": units.figures(runs),
+    }
+    assert units.of_no_use(models) == []
+    assert "| `recompile` | 1.00 | 11.1% | – | – |" in units.table(models).splitlines()
