@@ -2,6 +2,7 @@
 
 load("//rules/private:kernels.bzl", "KernelsInfo")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
+load("//toolchains/runtime:providers.bzl", "PROGRAM_HEADER")
 load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
 
 def check_fit(ctx, *, programs, runtime, exporter_version, running = []):
@@ -88,7 +89,8 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
     args.add("--runtime", runtime.label)
     args.add("--platform", runtime.platform)
     args.add("--runtime_version", runtime.executorch_version)
-    inputs = []
+    inputs = _schema_headers(runtime)
+    args.add_all(inputs, before_each = "--header")
     for program in programs:
         args.add_all("--program", [program.label, program.program, program.summary])
         inputs += [program.program, program.summary]
@@ -129,6 +131,14 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         linked = [library.file for library in libraries],
         libraries = libraries,
     )
+
+def _schema_headers(runtime):
+    """The header that says which programs the runtime reads; own headers may lack it."""
+    return [
+        header
+        for header in runtime.headers.compilation_context.headers.to_list()
+        if header.path.endswith(PROGRAM_HEADER)
+    ][:1]
 
 def _etdump_of(ctx, runtime):
     if not runtime.etdump:

@@ -5,11 +5,9 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES", "backend_of", "is_core", "library_name", "role_of")
-load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo")
+load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo", "PROGRAM_HEADER")
 load("//toolchains/runtime:registered.bzl", "read_registered")
 
-# A header of every ExecuTorch: its path says where the headers are.
-_A_HEADER = "/executorch/runtime/executor/program.h"
 _PORTABLE_TYPES = "/executorch/runtime/core/portable_type/c10"
 _DEFINES = ["C10_USING_CUSTOM_GENERATED_MACROS"]
 
@@ -173,10 +171,10 @@ def _library(ctx, file, backends, deps):
 def _headers(ctx):
     if ctx.attr.headers:
         return ctx.attr.headers[CcInfo]
-    roots = [f.path.removesuffix(_A_HEADER) for f in ctx.files.prefix if f.path.endswith(_A_HEADER)]
+    roots = [f.path.removesuffix(PROGRAM_HEADER) for f in ctx.files.prefix if f.path.endswith(PROGRAM_HEADER)]
     if not roots:
         fail(("%s: include%s not found. Give the headers of the same version as a cc_library: " +
-              "headers = \"…\".") % (ctx.label, _A_HEADER))
+              "headers = \"…\".") % (ctx.label, PROGRAM_HEADER))
     context = cc_common.create_compilation_context(
         defines = depset(_DEFINES),
         headers = depset([f for f in ctx.files.prefix if f.path.startswith(roots[0] + "/")]),

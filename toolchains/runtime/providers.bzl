@@ -1,5 +1,8 @@
 """Providers of runtimes and their libraries."""
 
+# A header of every ExecuTorch, which says where headers are, and which programs the runtime reads.
+PROGRAM_HEADER = "/executorch/runtime/executor/program.h"
+
 EtRuntimeInfo = provider(
     doc = "ExecuTorch's C++ runtime for one platform. Created by `et_runtime_toolchain`.",
     fields = {

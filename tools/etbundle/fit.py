@@ -2,7 +2,7 @@
 
 Contract: `etbundle.fit --label APP --runtime LABEL --platform P --runtime_version V
 --program LABEL FILE.pte SUMMARY.json … --core|--library|--always|--kernels LABEL FILE SCAN DEPS …
---fit OUT.json --link_flags OUT.params`
+[--header program.h] --fit OUT.json --link_flags OUT.params`
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from etlink.container import REBUILD, write_text
 from etlink.json_file import read_object, write_json
 
 from etbundle import library as libraries
+from etbundle.inventory import newest_schema
 from etbundle.library import Library
 from etbundle.needs import Need, Use, uses_of
 from etbundle.payload_names import first_version
@@ -44,6 +45,7 @@ class Runtime:
         choice: libraries that an app gets if it needs them, preferred ones first.
         always: libraries that every app gets.
         kernels: the app's own libraries of operators.
+        newest_schema: newest version of a program's schema that it reads; None: unknown.
     """
 
     label: str
@@ -53,6 +55,7 @@ class Runtime:
     choice: tuple[Library, ...]
     always: tuple[Library, ...] = ()
     kernels: tuple[Library, ...] = ()
+    newest_schema: int | None = None
 
     def __str__(self) -> str:
         """For messages."""
@@ -78,6 +81,28 @@ def choose(app: str, runtime: Runtime, uses: Sequence[Use]) -> list[Library]:
             chosen.append(_library_of(app, runtime, need))
     _check_once(app, chosen)
     return _with_deps(chosen, [runtime.core, *runtime.choice, *runtime.always])
+
+
+def check_schema(app: str, runtime: Runtime, uses: Sequence[Use]) -> None:
+    """Fails where a program's tables have a newer schema than the runtime reads.
+
+    Args:
+        app: label, for messages.
+        runtime: that is to load the programs.
+        uses: of all of them.
+
+    Raises:
+        BuildError: the runtime would misread such a program, or refuse it on the device.
+    """
+    newest = runtime.newest_schema
+    for use in uses:
+        if newest is not None and use.schema_version > newest:
+            raise BuildError(
+                f"{app}: schema version of {use.program}: got {use.schema_version}, expected at "
+                f"most {newest}, as the runtime {runtime} reads no newer one.",
+                "Use a newer runtime (executorch.runtime in MODULE.bazel, et_runtime_import), or "
+                "an older exporter (executorch.exporter).",
+            )
 
 
 def _library_of(app: str, runtime: Runtime, need: Need) -> Library:
@@ -206,6 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--program", nargs=3, action="append", default=[])
     for role in ("core", "library", "always", "kernels"):
         parser.add_argument(f"--{role}", nargs=4, action="append", default=[])
+    parser.add_argument("--header", type=Path, help="the runtime's program.h")
     parser.add_argument("--fit", type=Path, required=True, help="JSON to write")
     parser.add_argument("--link_flags", type=Path, required=True, help="linker arguments to write")
     args = parser.parse_args(arguments)
@@ -217,12 +243,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         choice=_libraries(args.library),
         always=_libraries(args.always),
         kernels=_libraries(args.kernels),
+        newest_schema=newest_schema(args.header.read_text(encoding="utf-8"))
+        if args.header
+        else None,
     )
     uses = [
         use
         for label, path, summary in args.program
         for use in uses_of(label, Path(path), _layers(Path(summary)))
     ]
+    check_schema(args.label, runtime, uses)
     chosen = choose(args.label, runtime, uses)
     macho = args.platform.startswith(("ios_", "macos_"))
     # The app's own kernels are linked as its deps.

@@ -6,7 +6,8 @@ A version has operators and backends, which its libraries register (`scan.py`), 
 kinds of values and element types that a program's tables may have, and the kinds of nodes and
 element types that XNNPACK's payloads may have. The schema is read from the version's own .fbs
 files. Their enums and unions only grow, so a version that lacks a number cannot run a program with
-it. `//toolchains/older:inventories.json` has the bundled versions.
+it. The runtime's header says which versions of the schema it reads; it misreads or refuses others.
+`//toolchains/older:inventories.json` has the bundled versions.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from etbundle.scan import scan
 
 # Names of enums and unions in the files of --schema to what messages call their members.
 KINDS = {
+    "Program": "schema version",
     "KernelTypes": "kind of value",
     "ScalarType": "element type",
     "XNodeUnion": "XNNPACK node",
@@ -34,6 +36,7 @@ KINDS = {
 
 _BLOCK = re.compile(r"^(enum|union) (\w+)[^{]*\{(.*?)\}", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*")
+_NEWEST_SCHEMA = re.compile(r"\bkMaxSupportedSchemaVersion = (\d+);")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,16 @@ class Inventory:
     operators: tuple[str, ...]
     backends: tuple[str, ...]
     schema: dict[str, dict[str, str]]
+
+
+def newest_schema(header: str) -> int:
+    """Returns the newest version of a program's schema that a runtime reads.
+
+    Args:
+      header: text of the runtime's program.h. Runtimes whose header has no version know only 0.
+    """
+    version = _NEWEST_SCHEMA.search(header)
+    return int(version[1]) if version else 0
 
 
 def members(text: str) -> dict[str, dict[str, str]]:
@@ -85,7 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     scans = [scan(library) for library in args.library]
     schema: dict[str, dict[str, str]] = {}
     for path in args.schema:
-        schema |= members(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".h":
+            schema["Program"] = {str(n): str(n) for n in range(newest_schema(text) + 1)}
+        else:
+            schema |= members(text)
     if schema.keys() != KINDS.keys():
         raise BuildError(
             f"ExecuTorch {args.version}: its schemas: got {listed(sorted(schema))}, "

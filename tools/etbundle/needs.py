@@ -69,6 +69,7 @@ class Use:
         backends: names of backends that it delegates to.
         payload_operators: by backend, what the payloads name; only of backends whose payloads do.
         layers: of such an operator; those that are unknown are missing.
+        schema_version: of the program.
     """
 
     program: str
@@ -77,6 +78,7 @@ class Use:
     backends: tuple[str, ...]
     payload_operators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     layers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    schema_version: int = 0
 
     def needs(self) -> list[Need]:
         """Lists its needs, backends first."""
@@ -125,6 +127,7 @@ def uses_of(
             tuple(m["backends"]),
             {b: tuple(sorted(names)) for b, names in named.get(m["name"], {}).items() if names},
             (layers or {}).get(m["name"], {}),
+            file.program.version,
         )
         for m in tables.describe_methods(file.program)
     ]

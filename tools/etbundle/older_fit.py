@@ -43,6 +43,7 @@ def needs_of(label: str, path: Path) -> list[Need]:
     types = {int(tensor.scalarType) for _, _, tensor in tables.tensors(file.program)}
     nodes, datatypes = _payload_kinds(file)
     by_kind = {
+        "Program": {file.program.version},
         "KernelTypes": values,
         "ScalarType": types,
         "XNodeUnion": nodes,

@@ -48,6 +48,7 @@ from etlink.named_data import Layout, NamedData
 from etlink.tables import MAX_DIMENSIONS, SCALAR_TYPES
 
 IDENTIFIER = b"FT01"
+SCHEMA_VERSION = 0
 SEGMENT_ALIGNMENT = 128
 
 _MAGIC = b"FH01"
@@ -100,7 +101,7 @@ def read(path: Path) -> dict[str, tuple[Piece, Layout | None]]:
       Key to bytes and layout.
 
     Raises:
-      BuildError: the file is missing, not a .ptd file, truncated or damaged.
+      BuildError: the file is missing, not a .ptd file, truncated, damaged, or of a newer schema.
     """
     head, size = read_head(path, "data file", IDENTIFIER, _HEADER.size)
     magic, _, start, length, base, data_size = _HEADER.unpack_from(head, 8)
@@ -108,7 +109,13 @@ def read(path: Path) -> dict[str, tuple[Piece, Layout | None]]:
         raise BuildError(f"{path} is damaged: its header has no {_MAGIC!r}.", REBUILD)
     flatbuffer = read_tables(path, size, start + length, base + data_size)
     try:
-        segments, keys = _unpack(flatbuffer)
+        version, segments, keys = _unpack(flatbuffer)
+        if version > SCHEMA_VERSION:
+            raise BuildError(
+                f"{path}: schema version: got {version}, expected at most {SCHEMA_VERSION}, the "
+                "newest that these rules read.",
+                "Use a newer version of rules_executorch.",
+            )
         return _pieces(path, base, size, segments, keys)
     except ValueError as error:
         raise BuildError(
@@ -167,7 +174,7 @@ def _pack(
     key_vector = _pack_vector(builder, key_tables)
     segment_vector = _pack_vector(builder, segment_tables)
     builder.StartObject(3)
-    builder.PrependUint32Slot(0, 0, 0)
+    builder.PrependUint32Slot(0, SCHEMA_VERSION, 0)
     builder.PrependUOffsetTRelativeSlot(1, segment_vector, 0)
     builder.PrependUOffsetTRelativeSlot(2, key_vector, 0)
     builder.Finish(builder.EndObject(), file_identifier=IDENTIFIER)
@@ -213,7 +220,7 @@ def _pack_vector(builder: flatbuffers.Builder, tables: Sequence[int]) -> int:
 
 def _unpack(
     flatbuffer: bytes,
-) -> tuple[list[tuple[int, int]], list[tuple[str, int, Layout | None]]]:
+) -> tuple[int, list[tuple[int, int]], list[tuple[str, int, Layout | None]]]:
     """Reads what `_pack` writes, with the header between identifier and tables.
 
     Raises:
@@ -229,7 +236,7 @@ def _unpack(
         (text_of(t, 0), number(t, 1, number_types.Uint32Flags), _unpack_layout(t))
         for t in field_tables(root, 2)
     ]
-    return segments, keys
+    return number(root, 0, number_types.Uint32Flags), segments, keys
 
 
 def _unpack_layout(table: Table) -> Layout | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from etbuild.errors import BuildError
@@ -10,6 +11,8 @@ from etbundle import fit
 from etbundle.fit import Runtime, choose, describe, link_flags
 from etbundle.library import Library
 from etbundle.needs import Use
+
+from tests.unit.linker.synthetic import changed_program
 
 
 def library(
@@ -182,29 +185,65 @@ def test_what_is_said_of_a_fit() -> None:
     assert by_label["//r:xnnpack"]["backends"] == ["XnnpackBackend"]
 
 
+def run_fit(folder: Path, program: Path, *more: str) -> int:
+    """EtFit of one program and a runtime of one library; returns its exit code."""
+    summary = folder / "net.link.json"
+    summary.write_text('{"delegated_layers": {}}')
+    scan = folder / "core.registered"
+    scan.write_text("")
+    return fit.main(
+        ["--label", "//a:app", "--runtime", "//r:r", "--platform", "p", "--runtime_version", "1"]
+        + ["--core", "//r:core", "libcore.so", str(scan), ""]
+        + ["--program", "//m:net", str(program), str(summary), *more]
+        + ["--fit", str(folder / "fit.json"), "--link_flags", str(folder / "flags")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "header", "newest"),
+    [
+        (0, "", 0),
+        (1, "", 0),
+        (1, "  static constexpr uint32_t kMaxSupportedSchemaVersion = 0;\n", 0),
+        (1, "  static constexpr uint32_t kMaxSupportedSchemaVersion = 1;\n", 1),
+        (12, "  static constexpr uint32_t kMaxSupportedSchemaVersion = 11;\n", 11),
+        (11, "  static constexpr uint32_t kMaxSupportedSchemaVersion = 12;\n", 12),
+        (7, None, None),
+    ],
+)
+def test_schema_versions(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    written: int,
+    header: str | None,
+    newest: int | None,
+) -> None:
+    """A runtime gets no program of a newer schema than its header says that it reads."""
+
+    def stamp(tables: Any) -> None:
+        tables.version = written
+
+    path = tmp_path / "program.h"
+    if header is not None:
+        path.write_text(header)
+    more = [] if header is None else ["--header", str(path)]
+    code = run_fit(tmp_path, changed_program(tmp_path / "net.pte", stamp), *more)
+    message = capsys.readouterr().err
+    if newest is None or written <= newest:
+        assert (code, message) == (0, "")
+        return
+    assert code == 1
+    assert (
+        f"//a:app: schema version of //m:net: got {written}, expected at most {newest}, as the "
+        "runtime //r:r (p, ExecuTorch 1) reads no newer one." in message
+    )
+    assert not (tmp_path / "fit.json").exists()
+
+
 def test_a_damaged_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = tmp_path / "net.pte"
     program.write_bytes(b"\0" * 100)
-    summary = tmp_path / "net.link.json"
-    summary.write_text('{"delegated_layers": {}}')
-    scan = tmp_path / "core.registered"
-    scan.write_text("")
-    code = fit.main(
-        ["--label", "//a:app", "--runtime", "//r:r", "--platform", "p", "--runtime_version", "1"]
-        + [
-            "--core",
-            "//r:core",
-            "libcore.so",
-            str(scan),
-            "",
-            "--program",
-            "//m:net",
-            str(program),
-            str(summary),
-        ]
-        + ["--fit", str(tmp_path / "fit.json"), "--link_flags", str(tmp_path / "flags")]
-    )
-    assert code == 1
+    assert run_fit(tmp_path, program) == 1
     assert "net.pte is not an ExecuTorch program" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "core.registered",

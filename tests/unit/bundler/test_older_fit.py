@@ -12,22 +12,14 @@ from etbuild.errors import BuildError
 from etbundle import inventory, older_fit
 from etbundle.inventory import Inventory
 from etbundle.needs import Need
-from etlink import pte, schema
+from etlink import schema
 
-from tests.unit.linker.synthetic import SyntheticProgram
+from tests.unit.linker.synthetic import changed_program
 
 RECORDED = Path("toolchains/older/inventories.json")
-NO_KINDS: dict[str, dict[str, str]] = {kind: {} for kind in inventory.KINDS}
-
-
-def program(path: Path, change: Callable[[Any], None]) -> Path:
-    """A program without segments, whose tables are changed."""
-    SyntheticProgram(methods={"forward": {}}, delegates=[], named={}).write(path)
-    tables = pte.read(path).program
-    change(tables)
-    with open(path, "wb") as out:
-        pte.write(out, tables, [])
-    return path
+NO_KINDS: dict[str, dict[str, str]] = {kind: {} for kind in inventory.KINDS} | {
+    "Program": {"0": "0"}
+}
 
 
 def calls(name: str, overload: str) -> Callable[[Any], None]:
@@ -49,7 +41,7 @@ def check(needs: list[Need], version: str, known: dict[str, Inventory]) -> str:
 
 def test_an_operator_that_1_3_1_lacks(tmp_path: Path) -> None:
     known = older_fit.read(RECORDED)
-    path = program(tmp_path / "net.pte", calls("executorch_prim::sym_not", "Scalar"))
+    path = changed_program(tmp_path / "net.pte", calls("executorch_prim::sym_not", "Scalar"))
     needs = older_fit.needs_of("//m:net", path)
     assert check(needs, "1.3.1", known) == (
         '//t:test: runtimes: //m:net calls the operator "executorch_prim::sym_not.Scalar" in its '
@@ -84,13 +76,25 @@ def test_kinds_of_the_schema(tmp_path: Path) -> None:
         value.val = schema.program_class("IntT")()
         tables.executionPlan[0].values = [value]
 
-    needs = older_fit.needs_of("//m:net", program(tmp_path / "net.pte", two_values))
-    assert needs == [Need("//m:net", "KernelTypes", "2")]
+    needs = older_fit.needs_of("//m:net", changed_program(tmp_path / "net.pte", two_values))
+    assert needs == [Need("//m:net", "Program", "0"), Need("//m:net", "KernelTypes", "2")]
     old = Inventory("1.0.0", (), (), NO_KINDS)
     new = Inventory("1.1.0", (), (), NO_KINDS | {"KernelTypes": {"2": "Int"}})
     text = check(needs, "1.0.0", {"1.0.0": old, "1.1.0": new})
     assert '//m:net has the kind of value "Int", which ExecuTorch 1.0.0 lacks.' in text
     assert "Version 1.1.0 has it." in text
+    assert check(needs, "1.1.0", {"1.0.0": old, "1.1.0": new}) == ""
+
+
+def test_a_newer_schema(tmp_path: Path) -> None:
+    def stamp(tables: Any) -> None:
+        tables.version = 1
+
+    needs = older_fit.needs_of("//m:net", changed_program(tmp_path / "net.pte", stamp))
+    old = Inventory("1.0.0", (), (), NO_KINDS)
+    new = Inventory("1.1.0", (), (), NO_KINDS | {"Program": {"0": "0", "1": "1"}})
+    text = check(needs, "1.0.0", {"1.0.0": old, "1.1.0": new})
+    assert '//m:net has the schema version "1", which ExecuTorch 1.0.0 lacks.' in text
     assert check(needs, "1.1.0", {"1.0.0": old, "1.1.0": new}) == ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -294,3 +294,13 @@ def _named(
         table.key, table.segmentIndex = key, segment_of[data]
         tables.append(table)
     return tables
+
+
+def changed_program(path: Path, change: Callable[[Any], None]) -> Path:
+    """Writes a program without segments, whose tables (a ProgramT) `change` has changed."""
+    SyntheticProgram(methods={"forward": {}}, delegates=[], named={}).write(path)
+    tables = pte.read(path).program
+    change(tables)
+    with open(path, "wb") as out:
+        pte.write(out, tables, [])
+    return path

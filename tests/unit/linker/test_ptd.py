@@ -67,6 +67,17 @@ def test_a_file_without_keys(tmp_path: Path) -> None:
     assert ptd.read(path) == {}
 
 
+def test_a_newer_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a newer version wrote would be misread."""
+    path = tmp_path / "d.ptd"
+    monkeypatch.setattr(ptd, "SCHEMA_VERSION", 1)
+    path.write_bytes(written(ENTRIES))
+    assert len(ptd.read(path)) == len(ENTRIES)
+    monkeypatch.setattr(ptd, "SCHEMA_VERSION", 0)
+    with pytest.raises(BuildError, match=r"d\.ptd: schema version: got 1, expected at most 0, the"):
+        ptd.read(path)
+
+
 def test_data_are_aligned(tmp_path: Path) -> None:
     path = tmp_path / "d.ptd"
     path.write_bytes(written([named("a", b"x" * 100), named("b", b"y" * 100, 4096)]))
