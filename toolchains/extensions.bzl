@@ -1,6 +1,7 @@
 """The module extension: the exporter's environment, the runtime and files out of wheels, by hash."""
 
 load("//toolchains:repository_names.bzl", "is_new")
+load("//toolchains:supported_hosts.bzl", "check_host")
 load("//toolchains/android:repositories.bzl", "android_repositories")
 load("//toolchains/cc:repositories.bzl", "cc_repositories")
 load("//toolchains/exporter:environment.bzl", "python_environment")
@@ -227,6 +228,7 @@ def _runtimes(module_ctx, exporter):
     mobile_runtime_repositories(tags.keys())
 
 def _executorch_impl(module_ctx):
+    check_host(module_ctx.os.name)
     tag = _exporter_choice(module_ctx)
     fetch_choices(
         name = "executorch_python",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -248,13 +249,24 @@ def test_flags_of_newer_versions(workspace: Workspace) -> None:
     """With what `--config=forward` sets, a user's workspace has the same programs."""
     lines = (workspace.module / ".bazelrc").read_text().splitlines()
     flags = [line.split()[1] for line in lines if re.match(r"\w+:forward ", line)]
-    assert "--incompatible_use_plus_in_repo_names" in flags
-    # Its names of repositories are others than those of the outer build, which the test hands on.
-    flags.remove("--incompatible_use_plus_in_repo_names")
+    assert "--incompatible_auto_exec_groups" in flags
     workspace.build("//:pair1_xnnpack")
     programs = workspace.outputs()
     workspace.build(*flags, "//:pair1_xnnpack")
     assert workspace.outputs() == programs
+
+
+def test_every_flag_of_newer_versions(workspace: Workspace) -> None:
+    """Whatever Bazel has of the kind is on in `--config=forward`, or .bazelrc says why not."""
+    command = [workspace.module / "bazelw", *workspace.startup, "help", "build", "--long"]
+    text = subprocess.run(
+        command, cwd=workspace.folder, capture_output=True, text=True, check=True
+    ).stdout
+    flag = r'^  --\[no\](incompatible_\w+) \(a boolean; default: "false"\)'
+    known = set(re.findall(flag, text, re.MULTILINE))
+    assert "incompatible_auto_exec_groups" in known
+    settings = (workspace.module / ".bazelrc").read_text()
+    assert sorted(known - set(re.findall(r"--(?:no)?(incompatible_\w+)", settings))) == []
 
 
 def test_link_settings_never_lower_again(workspace: Workspace) -> None:

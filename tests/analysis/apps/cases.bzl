@@ -74,7 +74,7 @@ def cases():
             license_files = ["//tests/analysis/apps/a:LICENSE", "//tests/analysis/apps/a/b:LICENSE"],
             platform = "same_names",
         ),
-    }, core = ":core", executorch_version = "1.5.1", headers = ":headers", tags = ["manual"])
+    }, core = ":core", executorch_version = "1.5.1", headers = ":headers", tags = ["manual"], visibility = ["//visibility:public"])
 
     [
         native.toolchain(

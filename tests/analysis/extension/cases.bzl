@@ -2,7 +2,7 @@
 
 load("//tests/analysis:tables.bzl", "failure_tests")
 load(":downloads.bzl", "choice_test", "lists_test", "malformed_url")
-load(":extension.bzl", "different_tags", "equal_tags_test")
+load(":extension.bzl", "different_tags", "equal_tags_test", "other_host", "supported_hosts_test")
 load(":hugging_face.bzl", "good_tag_test", "wrong_tag")
 load(":runtime.bzl", "older_versions_test", "runtime_sources_test", "wrong_older_version", "wrong_runtime")
 
@@ -19,6 +19,20 @@ def cases():
     equal_tags_test(name = "equal_tags_test")
 
     choice_test(name = "choice_test")
+
+    supported_hosts_test(name = "supported_hosts_test")
+
+    failure_tests(other_host, {
+        "windows_test": (
+            "rules_executorch: operating system of this machine: got \"windows 11\", expected Linux or macOS. On " +
+            "Windows, run Bazel in WSL 2.",
+            dict(os_name = "windows 11"),
+        ),
+        "freebsd_test": (
+            "operating system of this machine: got \"freebsd\", expected Linux or macOS.",
+            dict(os_name = "freebsd"),
+        ),
+    })
 
     lists_test(name = "lists_test")
 

@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//toolchains:repository_names.bzl", "is_new")
+load("//toolchains:supported_hosts.bzl", "check_host")
 
 _WEIGHTS = struct(requirement = "weights==1", sha256 = "1")
 
@@ -25,4 +26,21 @@ def _different_tags_impl(_ctx):
 different_tags = rule(
     implementation = _different_tags_impl,
     doc = "Declares one repository with tags of two modules, as a module extension would.",
+)
+
+def _hosts_impl(ctx):
+    env = unittest.begin(ctx)
+    for name in ("linux", "mac os x", "macos"):
+        check_host(name)
+    return unittest.end(env)
+
+supported_hosts_test = unittest.make(_hosts_impl)
+
+def _host_impl(ctx):
+    check_host(ctx.attr.os_name)
+
+other_host = rule(
+    implementation = _host_impl,
+    doc = "Loads the extension on a machine.",
+    attrs = {"os_name": attr.string(doc = "Its operating system.")},
 )
