@@ -68,7 +68,7 @@ def test_a_file_without_keys(tmp_path: Path) -> None:
 
 
 def test_a_newer_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a newer version wrote would be misread."""
+    """A file that a newer version wrote would be misread."""
     path = tmp_path / "d.ptd"
     monkeypatch.setattr(ptd, "SCHEMA_VERSION", 1)
     path.write_bytes(written(ENTRIES))
