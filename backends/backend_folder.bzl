@@ -30,6 +30,11 @@ def backend_folder(name = "recipes", deps = []):
         deps = ["//tools/etbuild"] + deps,
     )
 
+    # What became of each operator: //tests/operators:record writes it.
+    records = native.glob(["operators.json"], allow_empty = True)
+    if records:
+        native.exports_files(records, ["//tests/operators:__pkg__"])
+
     # Read by the module extension, outside of any build.
     locks = native.glob(["*.txt"], allow_empty = True)
     if locks:

@@ -23,6 +23,9 @@ _emulating = transition(
 def _program_of(program):
     return program
 
+# For an edge to a recipe alone.
+EMULATED_RECIPE = _emulating
+
 # Of rules with an attribute `program`.
 EMULATED = {
     "_emulated": attr.label(

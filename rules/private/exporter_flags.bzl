@@ -29,10 +29,21 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
     _add_files(args, "--source=%s", model.sources, as_pair)
     args.add_all(model.roots, format_each = "--root=%s")
     if recipe:
-        args.add_all([recipe.tree], map_each = _encoded, format_each = "--recipe=%s")
-        _add_files(args, "--recipe_data=%s", recipe.data, as_pair)
-        _add_files(args, "--source=%s", recipe.sources, as_pair)
-        args.add_all(recipe.roots, format_each = "--root=%s")
+        add_recipe(args, recipe, in_runfiles)
+
+def add_recipe(args, recipe, in_runfiles = False):
+    """Adds the flags of a recipe, one a line.
+
+    Args:
+      args: Args to add to.
+      recipe: EtRecipeInfo.
+      in_runfiles: as for `add_request`.
+    """
+    as_pair = runfiles_pair if in_runfiles else path_pair
+    args.add_all([recipe.tree], map_each = _encoded, format_each = "--recipe=%s")
+    _add_files(args, "--recipe_data=%s", recipe.data, as_pair)
+    _add_files(args, "--source=%s", recipe.sources, as_pair)
+    args.add_all(recipe.roots, format_each = "--root=%s")
 
 def request_files(*, model, recipe):
     """The files that the flags of a request name.

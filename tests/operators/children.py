@@ -1,0 +1,154 @@
+"""Tries nets in forked processes, so that one that ends its process costs only itself."""
+
+from __future__ import annotations
+
+import faulthandler
+import itertools
+import json
+import os
+import select
+import signal
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
+
+from tests.operators.nets import Net
+from tests.operators.trial import CRASH, EQUAL, Outcome, try_together
+
+# Nets that go through a lowering together at most, and lowerings that one process tries.
+_TOGETHER = 32
+_IN_PROCESS = 100
+# In seconds, of one lowering and its runs.
+_PATIENCE = 300
+
+
+def outcomes(
+    nets: Sequence[Net], make_recipe: Callable[[], Any], is_equal: Callable[[Net], bool]
+) -> Iterator[tuple[Net, Outcome]]:
+    """Tries nets.
+
+    Args:
+      nets: those of an operator, and of a type, one after the other.
+      make_recipe: makes upstream's ExportRecipe, for each lowering another.
+      is_equal: tells which nets are expected to be equal: many of these go through a lowering
+        together. A wrong guess costs time only.
+
+    Yields:
+      Each net with its outcome, in any order.
+    """
+    likely = [net for net in nets if is_equal(net) and not net.more]
+    several = [likely[n : n + _TOGETHER] for n in range(0, len(likely), _TOGETHER)]
+    # What varies in one net says nothing of another's range.
+    single = [[net] for net in nets if is_equal(net) and net.more]
+    single += [[net] for net in nets if not is_equal(net)]
+    begin, batches = 0, several + single
+    while begin < len(batches):
+        chunk = batches[begin : begin + _IN_PROCESS]
+        tried = [net for batch in chunk for net in batch]
+        done, trying = yield from _in_process(chunk, make_recipe)
+        if trying:
+            # The process ended while it tried these together: each in a process of its own.
+            for net in tried[done : done + trying]:
+                yield from _in_process([[net]], make_recipe)
+        done += trying
+        batches[begin : begin + _IN_PROCESS] = _without(chunk, done)
+
+
+def _without(batches: Sequence[Sequence[Net]], count: int) -> list[Sequence[Net]]:
+    """Batches without the first nets."""
+    left: list[Sequence[Net]] = []
+    for batch in batches:
+        kept = batch[count:] if count < len(batch) else []
+        count = max(0, count - len(batch))
+        left += [kept] if kept else []
+    return left
+
+
+def _in_process(
+    batches: Sequence[Sequence[Net]], make_recipe: Callable[[], Any]
+) -> Generator[tuple[Net, Outcome], None, tuple[int, int]]:
+    """Tries batches of nets in one process until it ends.
+
+    Returns:
+      How many have an outcome, and how many were tried together when the process ended.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _quiet()
+        try:
+            _child(batches, make_recipe, writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    done, trying = 0, 0
+    tried = [net for batch in batches for net in batch]
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        for said in _lines(pipe, child):
+            trying = said["trying"]
+            for outcome in said["outcomes"]:
+                yield tried[done], Outcome(*outcome)
+                done += 1
+    _, status = os.waitpid(child, 0)
+    if trying == 1:
+        yield tried[done], Outcome(CRASH, _ending(status))
+        return done + 1, 0
+    if not done and not trying:
+        raise RuntimeError(f"a process that tries nets {_ending(status)} before the first")
+    return done, trying
+
+
+def _child(batches: Sequence[Sequence[Net]], make_recipe: Callable[[], Any], writer: int) -> None:
+    def say(outcomes: Sequence[Outcome], trying: int) -> None:
+        line = {"outcomes": [(o.kind, o.reason) for o in outcomes], "trying": trying}
+        os.write(writer, json.dumps(line).encode() + b"\n")
+
+    def attempt(batch: Sequence[Net]) -> None:
+        say([], len(batch))
+        outcome = try_together(batch, make_recipe)
+        if outcome.kind == EQUAL or len(batch) == 1:
+            say([outcome] * len(batch), 0)
+            return
+        for part in _parts(batch):
+            attempt(part)
+
+    for batch in batches:
+        attempt(batch)
+
+
+def _parts(batch: Sequence[Net]) -> list[Sequence[Net]]:
+    """Parts of a batch that probably have something in common: an operator, or a type."""
+    for key in (lambda net: net.operator, lambda net: (net.operator, net.dtype)):
+        groups: list[Sequence[Net]] = [list(group) for _, group in itertools.groupby(batch, key)]
+        if len(groups) > 1:
+            return groups
+    return [[net] for net in batch]
+
+
+def _lines(pipe: Any, child: int) -> Iterator[dict[str, Any]]:
+    left = b""
+    while True:
+        ready, _, _ = select.select([pipe], [], [], _PATIENCE)
+        if not ready:
+            os.kill(child, signal.SIGKILL)
+        read = pipe.read(1 << 16)
+        if not read:
+            return
+        *lines, left = (left + read).split(b"\n")
+        yield from map(json.loads, lines)
+
+
+def _ending(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return "took too long" if number == signal.SIGKILL else signal.Signals(number).name
+    return f"ended with {os.WEXITSTATUS(status)}"
+
+
+def _quiet() -> None:
+    """Sends what is printed nowhere, and errors to a file that `trial` reads the reason from."""
+    faulthandler.disable()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 2)

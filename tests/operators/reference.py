@@ -1,0 +1,114 @@
+"""The eager model's numbers that a program is compared with, and how far it may be from them.
+
+Floats are computed in float64; whole numbers and booleans in their own type, where they are exact.
+A program may miss the exact numbers by three things, each an upper bound that is small beside an
+error of a formula: the steps of its own type (`_STEPS`), what torch's own kernels in that type miss
+them by (ill-conditioned sums, products of many factors), and, if it is quantized, steps of 8 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tests.operators.nets import Net, tensors
+
+# Of a number's own size and, near zero, of 1: delegates approximate exp, tanh and their kind by
+# polynomials that are good to a few steps, and sum up in other orders.
+_STEPS = 128
+# How many times torch's own error: other kernels cut sums in other places.
+_OWN_ERROR = 4
+# Of the output's range: a sum that is rounded to the other side is a step of 8 bits away, and one
+# such step of an operator's input may be another one of its output.
+_QUANTIZED = 2.5 / 255
+
+
+def outputs(net: Net, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The eager model's outputs in its own types."""
+    with torch.no_grad():
+        return [t.detach().clone() for t in tensors(net.function(*_copied(inputs), *net.weights))]
+
+
+def exact(net: Net, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+    """The outputs in float64; None: the function has no kernel for it, or returns others."""
+    function: Any = net.function
+    if isinstance(function, torch.nn.Module):
+        import copy
+
+        function = copy.deepcopy(function).double()
+    try:
+        with torch.no_grad():
+            got = function(*map(_double, _copied(inputs)), *map(_double, net.weights))
+    except Exception:
+        return None
+    return [t.detach() for t in tensors(got)]
+
+
+def difference(
+    got: Sequence[torch.Tensor],
+    own: Sequence[torch.Tensor],
+    exactly: Sequence[torch.Tensor] | None,
+    is_quantized: bool = False,
+) -> str:
+    """Describes what a program's outputs differ by, in short; empty: by nothing that counts.
+
+    Args:
+      got: the program's outputs.
+      own: the eager model's.
+      exactly: the same in float64, or None.
+      is_quantized: whether `own` are those of a quantized graph.
+    """
+    if len(got) != len(own):
+        return f"{len(got)} outputs instead of {len(own)}"
+    for place, (a, b) in enumerate(zip(got, own, strict=True)):
+        c = exactly[place] if exactly and len(exactly) == len(own) else None
+        said = _difference(a, b, c, is_quantized)
+        if said:
+            return said
+    return ""
+
+
+def _difference(
+    got: torch.Tensor, own: torch.Tensor, exactly: torch.Tensor | None, is_quantized: bool
+) -> str:
+    if got.shape != own.shape:
+        return f"shape {tuple(got.shape)} instead of {tuple(own.shape)}"
+    if got.dtype != own.dtype:
+        return f"{str(got.dtype)[6:]} instead of {str(own.dtype)[6:]}"
+    if not own.numel() or torch.equal(got, own):
+        return ""
+    if not own.dtype.is_floating_point:
+        wrong = (got != own).sum().item()
+        largest = (got.double() - own.double()).abs().max().item()
+        return f"{wrong} of {own.numel()} differ, by up to {largest:.3g}"
+    a, b = got.double(), own.double()
+    finite = torch.isfinite(b)
+    same = (a == b) | (torch.isnan(a) & torch.isnan(b))
+    if not same[~finite].all():
+        return "other infinities or NaN"
+    if not torch.isfinite(a[finite]).all():
+        return "infinities or NaN"
+    a, b = a[finite], b[finite]
+    c = b
+    if exactly is not None and exactly.shape == own.shape and not exactly.is_complex():
+        c = exactly.double()[finite]
+        c = torch.where(torch.isfinite(c), c, b)
+    wrong_by = (a - c).abs()
+    allowed = torch.finfo(own.dtype).eps * _STEPS * (c.abs() + 1)
+    allowed += _OWN_ERROR * ((b - c).abs().max() if b.numel() else 0)
+    if is_quantized and b.numel():
+        allowed += _QUANTIZED * (b.max() - b.min()).clamp(min=b.abs().max())
+    if (wrong_by <= allowed).all():
+        return ""
+    return f"up to {wrong_by.max().item():.2g}"
+
+
+def _double(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.dtype.is_floating_point else tensor
+
+
+def _copied(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    # Some operators write into what they are given.
+    return [value.clone() for value in values]
