@@ -257,7 +257,7 @@ def test_flags_of_newer_versions(workspace: Workspace) -> None:
 
 
 def test_every_flag_of_newer_versions(workspace: Workspace) -> None:
-    """Each flag of the kind that Bazel has is on in `--config=forward`, or .bazelrc says why not."""
+    """Each flag of the kind is on in `--config=forward`, or .bazelrc says why not."""
     command = [workspace.module / "bazelw", *workspace.startup, "help", "build", "--long"]
     text = subprocess.run(
         command, cwd=workspace.folder, capture_output=True, text=True, check=True
