@@ -38,7 +38,7 @@ RETIRED = {
 # Names that codespell takes for mistakes: formats, functions, identifiers of others.
 _NAMES = (
     *("ptd", "modell", "nd", "te", "sme", "caf", "cancelled", "unequality", "modle", "practise"),
-    "notin",
+    *("intoto", "notin"),
 )
 _DICTIONARIES = "clear,rare,en-GB_to_en-US"
 

@@ -157,6 +157,31 @@ def test_version_for_bazelisk(
     assert machine.bazelw("info").stderr == ""
 
 
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8", ""])
+@pytest.mark.parametrize(
+    ("name", "version", "warns"),
+    [("two words", "7.7.1", False), ("Wörter", "7.7.1", True), ("語 x", "8.2.0", False)],
+)
+def test_letters_in_paths(
+    machine: Machine, locale: str, name: str, version: str, warns: bool
+) -> None:
+    """Bazel 7 ends at those beyond ASCII with a message about something else, in any locale."""
+    machine.fake("bin/bazelisk", body=_ASKED)
+    folder = machine.root / name
+    folder.mkdir()
+    (folder / "MODULE.bazel").touch()
+    machine.environment |= {"LC_ALL": locale, "USE_BAZEL_VERSION": version}
+    machine.bazelw("info", cwd=folder)
+    result = machine.bazelw("info", cwd=folder)
+    assert result.stdout == f"ran {version}\n"
+    expected = (
+        f"bazelw: warning: {folder}: got letters beyond ASCII in the path of the workspace, with "
+        'which Bazel 7 fails ("is not inside workspace").\n'
+        "  What to do: Move the workspace to a path of ASCII letters; spaces are fine.\n"
+    )
+    assert result.stderr == (expected if warns else "")
+
+
 def test_upgraded_bazel_is_looked_at_again(machine: Machine) -> None:
     """A changed program is asked for its version again."""
     program = machine.fake("bin/bazel")
