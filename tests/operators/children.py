@@ -13,7 +13,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from tests.operators.nets import Net
-from tests.operators.trial import CRASH, EQUAL, Outcome, try_together
+from tests.operators.outcome import CRASH, Outcome
+from tests.operators.trial import try_together
 
 # Nets that go through a lowering together at most, and lowerings that one process tries.
 _TOGETHER = 32
@@ -39,79 +40,78 @@ def outcomes(
     likely = [net for net in nets if is_equal(net) and not net.more]
     several = [likely[n : n + _TOGETHER] for n in range(0, len(likely), _TOGETHER)]
     # What varies in one net says nothing of another's range.
-    single = [[net] for net in nets if is_equal(net) and net.more]
-    single += [[net] for net in nets if not is_equal(net)]
-    begin, batches = 0, several + single
-    while begin < len(batches):
-        chunk = batches[begin : begin + _IN_PROCESS]
-        tried = [net for batch in chunk for net in batch]
-        done, trying = yield from _in_process(chunk, make_recipe)
-        if trying:
-            # The process ended while it tried these together: each in a process of its own.
-            for net in tried[done : done + trying]:
-                yield from _in_process([[net]], make_recipe)
-        done += trying
-        batches[begin : begin + _IN_PROCESS] = _without(chunk, done)
-
-
-def _without(batches: Sequence[Sequence[Net]], count: int) -> list[Sequence[Net]]:
-    """Batches without the first nets."""
-    left: list[Sequence[Net]] = []
-    for batch in batches:
-        kept = batch[count:] if count < len(batch) else []
-        count = max(0, count - len(batch))
-        left += [kept] if kept else []
-    return left
+    single = [[net] for net in nets if net.more]
+    unlikely = [net for net in nets if not is_equal(net) and not net.more]
+    single += [list(group) for _, group in itertools.groupby(unlikely, lambda net: net.operator)]
+    batches: list[list[Net]] = several + single
+    while batches:
+        chunk = batches[:_IN_PROCESS]
+        left, trying = yield from _in_process(chunk, make_recipe)
+        batches[:_IN_PROCESS] = left
+        # The process ended while it tried these together: each in a process of its own.
+        for net in trying:
+            yield from _in_process([[net]], make_recipe)
 
 
 def _in_process(
     batches: Sequence[Sequence[Net]], make_recipe: Callable[[], Any]
-) -> Generator[tuple[Net, Outcome], None, tuple[int, int]]:
+) -> Generator[tuple[Net, Outcome], None, tuple[list[list[Net]], list[Net]]]:
     """Tries batches of nets in one process until it ends.
 
     Returns:
-      How many have an outcome, and how many were tried together when the process ended.
+      Batches of those that it did not come to, and those that it tried together when it ended.
     """
+    nets = [net for batch in batches for net in batch]
+    numbers = {id(net): number for number, net in enumerate(nets)}
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
         _quiet()
         try:
-            _child(batches, make_recipe, writer)
+            _child(batches, make_recipe, writer, numbers)
         finally:
             os._exit(0)
     os.close(writer)
-    done, trying = 0, 0
-    tried = [net for batch in batches for net in batch]
+    left, trying = dict(enumerate(nets)), []
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         for said in _lines(pipe, child):
             trying = said["trying"]
-            for outcome in said["outcomes"]:
-                yield tried[done], Outcome(*outcome)
-                done += 1
+            for number, *outcome in said["outcomes"]:
+                yield left.pop(number), Outcome(*outcome)
     _, status = os.waitpid(child, 0)
-    if trying == 1:
-        yield tried[done], Outcome(CRASH, _ending(status))
-        return done + 1, 0
-    if not done and not trying:
+    if len(left) == len(nets) and not trying:
         raise RuntimeError(f"a process that tries nets {_ending(status)} before the first")
-    return done, trying
+    again = [left.pop(number) for number in trying if number in left]
+    if len(again) == 1:
+        yield again.pop(), Outcome(CRASH, _ending(status))
+    remaining = [[net for net in batch if numbers[id(net)] in left] for batch in batches]
+    return [batch for batch in remaining if batch], again
 
 
-def _child(batches: Sequence[Sequence[Net]], make_recipe: Callable[[], Any], writer: int) -> None:
-    def say(outcomes: Sequence[Outcome], trying: int) -> None:
-        line = {"outcomes": [(o.kind, o.reason) for o in outcomes], "trying": trying}
+def _child(
+    batches: Sequence[Sequence[Net]],
+    make_recipe: Callable[[], Any],
+    writer: int,
+    numbers: dict[int, int],
+) -> None:
+    def say(trying: Sequence[Net], outcomes: Sequence[tuple[Net, Outcome]]) -> None:
+        line = {
+            "trying": [numbers[id(net)] for net in trying],
+            "outcomes": [(numbers[id(net)], o.kind, o.reason) for net, o in outcomes],
+        }
         os.write(writer, json.dumps(line).encode() + b"\n")
 
     def attempt(batch: Sequence[Net]) -> None:
-        say([], len(batch))
-        outcome = try_together(batch, make_recipe)
-        if outcome.kind == EQUAL or len(batch) == 1:
-            say([outcome] * len(batch), 0)
-            return
-        for part in _parts(batch):
-            attempt(part)
+        say(batch, [])
+        outcomes = list(zip(batch, try_together(batch, make_recipe), strict=True))
+        say([], [(net, outcome) for net, outcome in outcomes if outcome])
+        unknown = [net for net, outcome in outcomes if not outcome]
+        if len(unknown) == len(batch):
+            for part in _parts(batch):
+                attempt(part)
+        elif unknown:
+            attempt(unknown)
 
     for batch in batches:
         attempt(batch)

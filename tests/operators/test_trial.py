@@ -15,6 +15,7 @@ from runner import emulated
 
 from tests.operators import children, reference, trial
 from tests.operators.nets import Net
+from tests.operators.outcome import Outcome
 
 
 def _portable() -> ExportRecipe:
@@ -105,8 +106,11 @@ def test_what_is_refused_has_its_reason() -> None:
     library.define("same(Tensor x) -> Tensor")
     library.define("same.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
     library.impl("same", torch.clone, "CompositeExplicitAutograd")
-    outcome = trial.try_together([_net("same", torch.ops.absent.same, X)], _portable)
-    assert (outcome.kind, outcome.reason) == ("run", "no kernel: absent::same.out")
+    net = _net("same", torch.ops.absent.same, X)
+    [alone] = trial.try_together([net], _portable)
+    assert alone == Outcome("run", "no kernel: absent::same.out")
+    # Beside another it is found by the graph, and the other has to be tried without it.
+    assert trial.try_together([net, _net("add", torch.add, X, Y)], _portable) == [alone, None]
 
 
 @pytest.mark.parametrize(

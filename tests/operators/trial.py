@@ -11,13 +11,12 @@ import itertools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from etbuild import Method, ModelSpec
+from etbuild import BuildError, Method, ModelSpec
 from etfast import path as fast_path
 from etlink import pte
 from etlower import arrays, stages
@@ -25,66 +24,78 @@ from etlower.cases import outputs_of
 from etlower.progress import Progress
 from runner import runtime
 
-from tests.operators import reference
+from tests.operators import kernels, reference
 from tests.operators.nets import Joint, Net, tensors
+from tests.operators.outcome import BUILD, DIFFERS, EQUAL, RUN, Outcome
 
-EQUAL, DIFFERS, BUILD, RUN, CRASH = "equal", "differs", "build", "run", "crash"
+# Of the runtime's message on a program that needs more than it has.
+_LACKING = re.compile(r"on this machine lacks (.*)\.$", re.MULTILINE)
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """Outcome of a net.
-
-    Attributes:
-      kind: EQUAL; DIFFERS; BUILD and RUN, if it was refused there; CRASH: the process ended.
-      reason: why, or by how much; empty if it is equal.
-    """
-
-    kind: str
-    reason: str = ""
+# Of the runtime's message on a program that needs more than it has.
+_LACKING = re.compile(r"on this machine lacks (.*)\.$", re.MULTILINE)
 
 
 class _Failed(Exception):
-    """Nets that are not equal, all together."""
+    """Failure of a program as a whole."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
         self.outcome = Outcome(kind, reason)
 
 
-def try_together(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> Outcome:
+def try_together(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> list[Outcome | None]:
     """Tries nets in one program.
 
     Returns:
-      EQUAL, if all are; else what was wrong first.
+      The outcome of each; None: it has to be tried with fewer others, which a single net never has.
     """
     try:
-        _try(nets, make_recipe)
+        outcomes = _try(nets, make_recipe)
     except _Failed as failed:
-        return failed.outcome
-    return Outcome(EQUAL)
+        return [failed.outcome if len(nets) == 1 else None] * len(nets)
+    # What is wrong beside others may be the others' fault.
+    sure = (EQUAL, RUN) if len(nets) > 1 else (EQUAL, DIFFERS, RUN)
+    return [outcome if outcome and outcome.kind in sure else None for outcome in outcomes]
 
 
-def _try(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> None:
+def _try(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> Sequence[Outcome | None]:
     module = Joint(nets)
     inputs = tuple(value for net in nets for value in net.inputs)
-    quantized: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
     with _failing(BUILD):
-        manager = _lowered(module, inputs, nets, make_recipe(), quantized)
-        program = manager.buffer
-    runs = zip(*([net.inputs, *net.more] for net in nets), strict=True)
+        program = _lowered(module, inputs, nets, make_recipe(), seen).buffer
     with tempfile.TemporaryDirectory() as folder, _failing(RUN):
         path = Path(folder, "net.pte")
         path.write_bytes(program)
+        missing = _missing(path) if len(nets) > 1 else []
+        if missing:
+            return kernels.refused(nets, seen["lowered"], missing)
         runtime.check_needs(pte.read(path), "net")
+        runs = list(zip(*([net.inputs, *net.more] for net in nets), strict=True))
         with runtime.Program(path, name="net") as opened:
             got = [_run(opened, [v for given in run for v in given]) for run in runs]
-    for number, outputs in enumerate(got):
-        _compare(nets, number, outputs, quantized.get("forward"))
+    quantized = seen.get("quantized", {}).get("forward")
+    said = [_compared(nets, n, outputs, quantized) for n, outputs in enumerate(got)]
+    differences = ["".join(of_net[:1]) for of_net in map(_some, zip(*said, strict=True))]
+    return [Outcome(DIFFERS, d) if d else Outcome(EQUAL) for d in differences]
+
+
+def _some(said: Sequence[str]) -> list[str]:
+    return [sentence for sentence in said if sentence]
+
+
+def _missing(path: Path) -> list[str]:
+    """Kernels that a program needs and the runtime lacks."""
+    try:
+        runtime.check_needs(pte.read(path), "net")
+    except BuildError as error:
+        lacking = _LACKING.search(str(error))
+        return lacking[1].split(", ") if lacking else []
+    return []
 
 
 def _lowered(
-    module: Joint, inputs: Any, nets: Sequence[Net], recipe: Any, quantized: dict[str, Any]
+    module: Joint, inputs: Any, nets: Sequence[Net], recipe: Any, seen: dict[str, Any]
 ) -> Any:
     is_dynamic = any(net.sizes is not None for net in nets)
     sizes = (
@@ -96,11 +107,11 @@ def _lowered(
     method = Method(module, inputs, dynamic_shapes=sizes, strict=False)
     spec = ModelSpec({"forward": method})
 
-    def keep(modules: Mapping[str, Any]) -> None:
-        quantized.update(modules)
-
+    watch = stages.Watch(
+        quantized=lambda modules: seen.update(quantized=modules),
+        lowered=lambda edge: seen.update(lowered=edge.exported_program("forward")),
+    )
     with fast_path.chosen("fast"):
-        watch = stages.Watch(quantized=keep)
         return stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
 
 
@@ -116,25 +127,27 @@ def _of_array(value: Any) -> torch.Tensor:
     return data.view(torch.bfloat16) if value.dtype == "bfloat16" else data
 
 
-def _compare(nets: Sequence[Net], number: int, got: list[torch.Tensor], quantized: Any) -> None:
+def _compared(
+    nets: Sequence[Net], number: int, got: Sequence[torch.Tensor], quantized: Any
+) -> list[str]:
+    """Describes what the outputs of each net differ by in one run."""
+    runs = [[net.inputs, *net.more][number] for net in nets]
+    eager = [reference.outputs(net, given) for net, given in zip(nets, runs, strict=True)]
+    whole: Iterator[torch.Tensor] = iter(())
     if quantized is not None:
-        inputs = [value for net in nets for value in [net.inputs, *net.more][number]]
         with torch.no_grad():
-            own = tensors(quantized(*inputs))
-        said = reference.difference(got, own, None, is_quantized=True)
-        if said:
-            raise _Failed(DIFFERS, said)
-        return
-    left = iter(got)
-    for net in nets:
-        given = [net.inputs, *net.more][number]
-        own = reference.outputs(net, given)
+            whole = iter(tensors(quantized(*(value for given in runs for value in given))))
+    left, said = iter(got), []
+    for net, given, own in zip(nets, runs, eager, strict=True):
         outputs = list(itertools.islice(left, len(own)))
-        said = reference.difference(outputs, own, reference.exact(net, given))
-        if said:
-            raise _Failed(DIFFERS, said)
+        if quantized is None:
+            said.append(reference.difference(outputs, own, reference.exact(net, given)))
+        else:
+            of_net = list(itertools.islice(whole, len(own)))
+            said.append(reference.difference(outputs, of_net, None, is_quantized=True))
     if list(left):
         raise _Failed(DIFFERS, "more outputs than the eager model has")
+    return said
 
 
 @contextlib.contextmanager
@@ -151,7 +164,7 @@ def shortened(error: Exception, log: str = "") -> str:
     """An error's first line, without what is of this run only, and what a log says last."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     said = lines[0] if lines else ""
-    lacking = re.search(r"on this machine lacks (.*)\.$", said)
+    lacking = _LACKING.search(said)
     if lacking:
         return f"no kernel: {lacking[1]}"
     said = f"{log} " if log else said
