@@ -21,8 +21,10 @@ _STEPS = 128
 # How many times torch's own error: other kernels cut sums in other places.
 _OWN_ERROR = 4
 # Of the output's range: a sum that is rounded to the other side is a step of 8 bits away, and one
-# such step of an operator's input may be another one of its output.
+# such step of an operator's input may be another one of its output. Where a function is steep it
+# may be more, but few sums are rounded to the other side: the mean of the whole output shows it.
 _QUANTIZED = 2.5 / 255
+_RARE = 0.01
 
 
 def outputs(net: Net, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -100,9 +102,14 @@ def _difference(
     allowed += _OWN_ERROR * ((b - c).abs().max() if b.numel() else 0)
     if is_quantized and b.numel():
         allowed += _QUANTIZED * (b.max() - b.min()).clamp(min=b.abs().max())
-    if (wrong_by <= allowed).all():
+    is_rare = is_quantized and _rms(wrong_by) <= _RARE * _rms(b)
+    if is_rare or (wrong_by <= allowed).all():
         return ""
     return f"up to {wrong_by.max().item():.2g}"
+
+
+def _rms(values: torch.Tensor) -> float:
+    return float(values.square().mean().sqrt())
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:
