@@ -58,7 +58,7 @@ def chosen(patterns: Sequence[str], dtypes: Sequence[str], per_operator: int) ->
     Args:
       patterns: of operators' names.
       dtypes: of inputs; empty: all.
-      per_operator: how many of an operator at most; 0: all. Those in 32-bit floats come first.
+      per_operator: how many of an operator at most, of different types; 0: all.
     """
     from tests.operators import fusions, samples, tables
 
@@ -72,9 +72,18 @@ def chosen(patterns: Sequence[str], dtypes: Sequence[str], per_operator: int) ->
     fitting.sort(key=lambda net: (net.operator, net.dtype))
     for _, group in itertools.groupby(fitting, lambda net: net.operator):
         nets = list(group)
-        if per_operator:
-            nets.sort(key=lambda net: (net.dtype != "float32", _hash(net)))
-        yield from nets[: per_operator or len(nets)]
+        yield from _some(nets, per_operator) if per_operator else nets
+
+
+def _some(nets: Sequence[Any], count: int) -> list[Any]:
+    """Nets of an operator: one of each type, 32-bit floats first, then another of each."""
+    turns: dict[str, int] = {}
+    order = []
+    for net in sorted(nets, key=_hash):
+        turns[net.dtype] = turns.get(net.dtype, 0) + 1
+        order.append(((turns[net.dtype], net.dtype != "float32", _hash(net)), net))
+    chosen_nets = [net for _, net in sorted(order, key=lambda pair: pair[0])[:count]]
+    return sorted(chosen_nets, key=lambda net: net.dtype)
 
 
 def _hash(net: Any) -> int:

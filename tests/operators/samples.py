@@ -32,10 +32,13 @@ LEFT_OUT = {
     ),
     "memory that nothing was written to": ("empty*", "new_empty*"),
     "sparse or nested tensors": ("sparse.*", "to_sparse"),
-    "complex numbers": ("view_as_complex", "complex", "polar", "*fft*", "stft", "istft"),
+    "complex numbers": (
+        "view_as_complex", "view_as_real", "complex", "polar", "*fft*", "stft", "istft", "cdouble",
+        "cfloat", "chalf",
+    ),
     "no tensor as a result": ("allclose", "equal", "item", "is_*"),
     "sizes of storage": ("resize_*", "as_strided*"),
-    "CUDA or attention's own layouts": ("torch.ops.aten._flash*", "torch.ops.aten._efficient*"),
+    "CUDA": ("torch.ops.aten._flash*", "torch.ops.aten._efficient*", "jiterator*"),
     "other graphs than operators": ("cond", "while_loop*", "map*", "scan*", "associative_scan*"),
 }  # fmt: skip
 
