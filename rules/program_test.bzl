@@ -41,7 +41,9 @@ def _et_program_test_impl(ctx):
 
     # Another platform's runtime is checked like an app's, operators of payloads too.
     fitted = [fit(ctx, programs = [info], runtime = emulated.runtime, kernels = [], etdump = False).json] if emulated else []
-    expected = (adapter or info).lowered.model.lowerable.expected
+
+    # The program's own model, where a twin runs: the eager model runs once.
+    expected = (adapter or ctx.attr.program[EtProgramInfo]).lowered.model.lowerable.expected
 
     script = ctx.actions.declare_file(ctx.label.name)
     running = running_script(

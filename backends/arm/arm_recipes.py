@@ -17,6 +17,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+import arm_partitions
 import torch
 from arm_estimates import keep_estimates
 from etbuild import BuildError, RecipeContext, static_shapes
@@ -25,6 +26,7 @@ from executorch.backends.arm.quantizer.arm_quantizer import (
 )
 from executorch.backends.arm.recipes import ArmRecipeType
 from executorch.export import ExportRecipe
+from torch._subclasses.fake_tensor import FakeTensor
 
 
 def tosa_fp(ctx: RecipeContext) -> ExportRecipe:
@@ -94,6 +96,7 @@ def _made(
       config: replaces upstream's configuration of its quantizer.
       values: of the options that it takes.
     """
+    arm_partitions.install()
     try:
         recipe = ExportRecipe.get_recipe(kind, **values)
     except ValueError as error:
@@ -101,14 +104,29 @@ def _made(
     if config is not None:
         for quantizer in recipe.quantization_recipe.quantizers:
             quantizer.set_global(config)
+    if recipe.quantization_recipe:
+        recipe.quantization_recipe.pre_prepare_passes = [_static_constants]
     if ctx.options.text("quantize_scope", "full", ("full", "linear")) == "linear":
         for quantizer in recipe.quantization_recipe.quantizers:
             config = quantizer.global_config
             quantizer.set_global(None).set_module_type(torch.nn.Linear, config)
-        recipe.quantization_recipe.pre_prepare_passes = [_index_puts]
+        recipe.quantization_recipe.pre_prepare_passes.append(_index_puts)
     passes = recipe.aten_transform_passes or []
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe
+
+
+def _static_constants(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Lets passes of the quantizer take sizes of constants as they are.
+
+    The first pass that traces the graph again (ExecuTorch 1.5.1) otherwise gives buffers symbolic
+    sizes, such as that of a cache or of what a norm averages over, which later passes refuse.
+    """
+    for node in graph.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, FakeTensor):
+            value.fake_mode.static_shapes = True
+    return graph
 
 
 def _index_puts(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:

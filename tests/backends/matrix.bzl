@@ -30,9 +30,6 @@ def _device(recipe, conv = "lowered", often = []):
 
 _STATE = {"minimum_deployment_target": "iOS18"}
 
-_NORMS = "the pass DecomposeMeanDimPass of Arm's quantizer (ExecuTorch 1.5.1) fails: it takes the size that the " + \
-         "normalization of a layer averages over for a dynamic one"
-
 _NO_SDK = "it is compiled by the vendor's SDK, which is in no package index but on the vendor's site: the recipe was " + \
           "checked up to there"
 
@@ -49,14 +46,14 @@ def _without(backend, recipes, reason):
 _CPUS = ["android-arm64", "ios-arm64", "linux-arm64", "linux-x86_64", "macos-arm64"]
 
 ROWS = [
-    _row("arm", "ethos_u55_int8", llama = _NORMS, often = []),
-    _row("arm", "ethos_u65_int8", llama = _NORMS, often = []),
-    _row("arm", "ethos_u85_int8", llama = _NORMS),
-    _row("arm", "tosa_a16w8", conv = "ran", mlp = "ran", llama = _NORMS),
+    _row("arm", "ethos_u55_int8", often = []),
+    _row("arm", "ethos_u65_int8", often = []),
+    _row("arm", "ethos_u85_int8"),
+    _row("arm", "tosa_a16w8", conv = "ran", mlp = "ran", llama = "ran"),
     _row("arm", "tosa_fp", conv = "ran", mlp = "ran", llama = "ran"),
-    _row("arm", "tosa_int8", conv = "ran", mlp = "ran", llama = _NORMS),
+    _row("arm", "tosa_int8", conv = "ran", mlp = "ran", llama = "ran"),
     _row("arm", "vgf_fp", conv = "ran", mlp = "ran", llama = "ran", often = []),
-    _row("arm", "vgf_int8", conv = "ran", mlp = "ran", llama = _NORMS),
+    _row("arm", "vgf_int8", conv = "ran", mlp = "ran", llama = "ran"),
     _row("cadence", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
     _row("cadence", "int8", conv = "ran", mlp = "ran", llama = "ran"),
     _row("coreai", "fp16"),
@@ -200,10 +197,6 @@ _EMULATED = {
     "mlx": ["fp32", "int4_weight_only"],
 }
 
-# Upstream's memory planning for Cadence puts their slices in place, by operators such as aten::_select_copy_nop of which
-# no public library has a kernel: the build says so.
-_NOT_IN_CADENCE = ["attention", "lstm"]
-
 MORE_NETS = ["attention", "lstm", "mlp_methods", "small", "upscale"]
 
 MORE = [
@@ -216,7 +209,6 @@ MORE = [
     for backend, recipes in _EMULATED.items()
     for recipe in recipes
     for net in MORE_NETS
-    if not (backend == "cadence" and net in _NOT_IN_CADENCE)
 ]
 
 # Lowered again by upstream's own functions in `bazel test //...`; `bazel test //tests:release` does it with all.

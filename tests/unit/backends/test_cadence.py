@@ -1,10 +1,12 @@
-"""Options of the recipes for Cadence's DSPs."""
+"""Recipes for Cadence's DSPs: options, and biases of layers that are called often."""
 
 from __future__ import annotations
 
 import cadence_recipes
 import pytest
+import torch
 from etbuild import Options, RecipeContext
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 
 def _context(**options: str) -> RecipeContext:
@@ -22,3 +24,35 @@ def test_quantizers(kind: str) -> None:
 def test_fp32() -> None:
     """Without a quantizer there is no quantization."""
     assert cadence_recipes.fp32(_context(mode="size")).quantization_recipe is None
+
+
+class Twice(torch.nn.Module):
+    """One layer on inputs of very different ranges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.layer(x) * 0.01)
+
+
+def test_biases_have_the_scale_that_kernels_take() -> None:
+    """The scale of the call's input times that of the weight, for each call of a layer."""
+    torch.manual_seed(0)
+    sample = torch.randn(4, 8)
+    net = Twice().eval()
+    quantization = cadence_recipes.int8(_context()).quantization_recipe
+    graph = torch.export.export(net, (sample,)).module(check_guards=False)
+    for change in quantization.pre_prepare_passes:
+        graph = change(graph)
+    prepared = prepare_pt2e(graph, quantization.quantizers[0])
+    prepared(sample)
+    quantized = convert_pt2e(prepared)
+    layers = [n for n in quantized.graph.nodes if n.target in cadence_recipes._BIASES]
+    assert len(layers) == 2
+    for layer in layers:
+        # Each operand is dequantized, with its scale.
+        given, weight, bias = (operand.args[1] for operand in layer.args)
+        assert bias == pytest.approx(given * weight)
+    torch.testing.assert_close(quantized(sample), net(sample), atol=0.02, rtol=0.1)

@@ -1,0 +1,116 @@
+"""Arm's recipes: sizes of constants for the quantizer, and partitions without cycles."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import arm_partitions
+import arm_recipes
+import pytest
+import torch
+from etbuild import Options, RecipeContext
+from executorch.backends.arm.tosa import partitioner
+from torch import nn
+from torch.fx import Graph, Node
+
+
+class Lookup(nn.Module):
+    """A table that is no parameter, as one of 8 bits, and a norm over its width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.randn(40, 24))
+
+    def forward(self, i: torch.Tensor) -> torch.Tensor:
+        rows = self.table[i + torch.arange(3)]
+        return rows * torch.rsqrt((rows * rows).mean(-1, keepdim=True) + 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["tosa_int8", "tosa_a16w8", "vgf_int8", "ethos_u85_int8"])
+@pytest.mark.parametrize("scope", ["full", "linear"])
+def test_norms_over_the_width_of_a_table(kind: str, scope: str) -> None:
+    """Upstream's passes take the width for a dynamic size, and fail on it."""
+    recipe = getattr(arm_recipes, kind)(RecipeContext(Options({"quantize_scope": scope}, "//:r")))
+    graph = torch.export.export(Lookup().eval(), (torch.tensor([1]),)).module(check_guards=False)
+    quantization = recipe.quantization_recipe
+    for change in quantization.pre_prepare_passes:
+        graph = change(graph)
+    graph = quantization.quantizers[0].transform_for_annotation(graph)
+    sizes = [size for n in graph.graph.nodes for size in getattr(n.meta.get("val"), "shape", ())]
+    assert sizes
+    assert all(isinstance(size, int) for size in sizes)
+
+
+def _call(graph: Graph, *given: Node) -> Node:
+    return graph.call_function(torch.add, given)
+
+
+def test_a_residual_connection() -> None:
+    """The node between has its input and its user in the same connected part."""
+    graph = Graph()
+    first = _call(graph, graph.placeholder("x"))
+    between = _call(graph, first)
+    last = _call(graph, first, between)
+    assert not partitioner._validate_partition({first, last})
+    assert arm_partitions._connected({first, last}) == [{first, last}], "what upstream leaves"
+    assert arm_partitions.acyclic({first, last}) == [{first}, {last}]
+
+
+def test_floats_stay_in_one_part() -> None:
+    """Of integers in and out, parts keep what passes floats among themselves only."""
+    graph = Graph()
+    kinds = {"q": torch.int8, "f": torch.float32}
+
+    def call(kind: str, *given: Node) -> Node:
+        node = _call(graph, *given)
+        node.meta["val"] = torch.empty(1, dtype=kinds[kind])
+        return node
+
+    quantized = call("q", graph.placeholder("x"))
+    first = call("f", quantized)
+    middle = call("q", first)
+    between = call("q", middle)
+    # A float that is read on both sides of what lies between.
+    last = call("f", first, between)
+    end = call("q", call("f", between))
+    nodes = {quantized, first, middle, last, end, *end.all_input_nodes}
+    assert not partitioner._validate_partition(nodes)
+    parts = arm_partitions.acyclic(nodes)
+    assert {quantized} in parts
+    assert {end, *end.all_input_nodes} in parts
+    assert not any({first, last} & part for part in parts)
+
+
+def test_what_upstream_splits_well_stays() -> None:
+    graph = Graph()
+    first = _call(graph, graph.placeholder("x"))
+    last = _call(graph, _call(graph, first))
+    more = _call(graph, last)
+    assert arm_partitions.acyclic({first, last, more}) == [{first}, {last, more}]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_any_graph(seed: int) -> None:
+    """Parts hold every node once, and none depends on its own output, alone or through others."""
+    chance = random.Random(seed)
+    graph = Graph()
+    nodes: list[Any] = [graph.placeholder("x")]
+    for _ in range(30):
+        nodes.append(_call(graph, *chance.sample(nodes, min(len(nodes), chance.randint(1, 3)))))
+    chosen = {node for node in nodes[1:] if chance.random() < 0.7}
+    parts = arm_partitions.acyclic(chosen)
+    assert sorted(n.name for part in parts for n in part) == sorted(n.name for n in chosen)
+    part_of = {node: number for number, part in enumerate(parts) for node in part}
+    fused: dict[Any, set[Any]] = {}
+    for node in nodes:
+        key = part_of.get(node, node)
+        fused.setdefault(key, set()).update(
+            part_of.get(given, given) for given in node.all_input_nodes
+        )
+        fused[key].discard(key)
+    while fused:
+        ready = [key for key, needs in fused.items() if not needs & fused.keys()]
+        assert ready, "the parts depend on each other in a circle"
+        for key in ready:
+            del fused[key]
