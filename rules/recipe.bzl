@@ -2,6 +2,7 @@
 
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtBackendInfo", "EtRecipeInfo")
+load("//rules/private:inexact.bzl", "check_inexact")
 load("//rules/private:options.bzl", "check_option_types", "check_options")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "python_sources", "readable_label", "runfiles_path", "unique")
@@ -19,6 +20,10 @@ def _et_recipe_impl(ctx):
     own_backends = [b[EtBackendInfo] for b in attr.backends]
     overrides = _overrides(ctx, depset(own_backends, transitive = [i.backends for i in infos]))
     used = infos + [o[EtRecipeInfo] for o in attr.overrides.values()]
+    check_inexact(readable_label(ctx.label), attr.allow_inexact)
+    if attr.allow_inexact and (attr.recipes or (infos and hasattr(infos[0].tree, "recipes"))):
+        fail(("%s: allow_inexact: a recipe that combines others takes none. Give it to those that recipes " +
+              "lists, with et_recipe(base = …, allow_inexact = …).") % readable_label(ctx.label))
     if attr.recipes and attr.options:
         fail(("%s: a combined recipe takes no options. Give them to those that recipes lists, with " +
               "et_recipe(base = …, options = …).") % ctx.label)
@@ -40,7 +45,7 @@ def _et_recipe_impl(ctx):
             sources = depset(transitive = [python.sources] + [i.sources for i in used]),
             roots = unique(python.roots + [r for i in used for r in i.roots]),
             data = depset(ctx.files.data, transitive = [i.data for i in used]),
-            tree = _overridden(tree, overrides),
+            tree = _overridden(_allowing(tree, attr.allow_inexact), overrides),
             lowering = "stock" if "stock" in [attr.lowering] + [i.lowering for i in used] else "fast",
         ),
     ]
@@ -68,6 +73,15 @@ def _overridden(tree, overrides):
         return tree
     fields = {n: getattr(tree, n) for n in dir(tree) if n not in ("to_json", "to_proto")}
     return struct(**(fields | {"overrides": overrides + getattr(tree, "overrides", [])}))
+
+def _allowing(tree, names):
+    """A tree whose recipe, and the one that it extends, may leave operators inexact."""
+    if not names:
+        return tree
+    fields = {n: getattr(tree, n) for n in dir(tree) if n not in ("to_json", "to_proto")}
+    base = fields.get("base")
+    both = sorted({n: None for n in names + fields.get("allow_inexact", [])})
+    return struct(**(fields | {"allow_inexact": both} | ({"base": _allowing(base, names)} if base else {})))
 
 def _given(attr):
     names = [n for n in ("recipes", "builder", "base") if getattr(attr, n)]
@@ -127,6 +141,7 @@ def _extended(tree, label, options):
         base = tree.base,
         data = tree.data,
     )
+    extended = _allowing(extended, getattr(tree, "allow_inexact", []))
     return _overridden(extended, getattr(tree, "overrides", []))
 
 et_recipe = rule(
@@ -159,6 +174,10 @@ A builder is a Python function that returns an `executorch.export.ExportRecipe`.
 gets the ExportRecipe of the extended recipe.
 """,
     attrs = {
+        "allow_inexact": attr.string_list(
+            doc = "Operators that stay as upstream's delegate computes them, although that isn't what the model " +
+                  "says: addmm, bilinear, gelu, reflection_pad. See [exactness](../concepts/exactness.md).",
+        ),
         "base": attr.label(
             providers = [EtRecipeInfo],
             doc = "The recipe that this one extends: with options, or with a builder of its own.",

@@ -103,7 +103,10 @@ def _made(
         name=name,
         quantization_recipe=quantization,
         # It pads with zeros instead of reflections.
-        aten_transform_passes=[static_shapes(ctx.label, "OpenVINO"), write_out("reflection_pad")],
+        aten_transform_passes=[
+            static_shapes(ctx.label, "OpenVINO"),
+            write_out(*ctx.exact("reflection_pad")),
+        ],
         lowering_recipe=LoweringRecipe(
             partitioners=[OpenvinoPartitioner([CompileSpec("device", device.encode())])],
             # Its quantizer brings operators that are not among the edge dialect's.

@@ -115,7 +115,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
             configs[MaxDimConfig.target_name] = ours = _MaxDim()
             ours.enabled_precision_types = upstreams.enabled_precision_types
         upstreams = configs.get(UpsampleBilinear2dConfig.target_name)
-        if upstreams is not None:
+        if upstreams is not None and ctx.exact("bilinear"):
             configs[UpsampleBilinear2dConfig.target_name] = ours = _Bilinear()
             ours.enabled_precision_types = upstreams.enabled_precision_types
         # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
@@ -126,7 +126,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         settings = get_symmetric_quantization_config(**_PT2E[kind], is_qat=ctx.qat)
         recipe.quantization_recipe.quantizers = [_Quantizer().set_global(settings)]
         recipe.quantization_recipe.is_qat = ctx.qat
-    exact = write_out("addmm", "gelu")
+    exact = write_out(*ctx.exact("addmm", "gelu"))
     recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact]
     if ctx.options.boolean("share_mutable_buffers", default=False):
         share_mutable_buffers(recipe, ctx.label)

@@ -126,6 +126,7 @@ class RecipeContext:
         `is_qat` of its quantization set. torchao's configurations serve both.
       emulated: whether the program only runs in the backend's emulator, in place of the one for the
         device: what its `et_backend` says that the emulator refuses (`not_emulated`) is left out.
+      allow_inexact: operators that the recipe may leave to a delegate that computes something else.
     """
 
     options: Options
@@ -134,6 +135,16 @@ class RecipeContext:
     base: Any = None
     qat: bool = False
     emulated: bool = False
+    allow_inexact: tuple[str, ...] = ()
+
+    def exact(self, *names: str) -> tuple[str, ...]:
+        """Those of some operators that must be exact: the recipe does not allow otherwise.
+
+        Example:
+
+            aten_transform_passes=[write_out(*ctx.exact("addmm", "gelu"))]
+        """
+        return tuple(name for name in names if name not in self.allow_inexact)
 
     def file(self, name: str) -> Path:
         """Path of a file from the recipe's `data`; see `ModelContext.file`."""

@@ -31,16 +31,54 @@ class _Rule:
     function: Callable[..., Any]
 
 
-def write_out(*names: str) -> Callable[[str, ExportedProgram], ExportedProgram]:
+# Rules for ExecuTorch's own kernels, which all recipes get: each makes a call that fails, or whose
+# result is wrong, into one that is right.
+FOR_KERNELS = (
+    "channels_last",
+    "index_type",
+    "integer_power",
+    "integer_remainder",
+    "max_pool_backward",
+    "negative_padding",
+    "non_blocking",
+    "scalar_sum",
+)
+# Why, in a sentence on operators of each rule.
+REASONS: Mapping[str, str] = {
+    "addmm": "the delegate leaves out the factors",
+    "channels_last": "the kernel takes rows only",
+    "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
+    "index_type": "the kernel takes 64-bit indices only",
+    "integer_power": "the kernel computes in doubles, which have 53 bits",
+    "integer_remainder": "the kernel's result has the sign of what is divided",
+    "max_pool_backward": "the kernel adds to memory that nobody has set to zero",
+    "negative_padding": "the kernel takes no negative numbers",
+    "non_blocking": "the kernel refuses the flag",
+    "reflection_pad": "the delegate pads with zeros",
+    "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
+}
+
+# What a recipe may be told to leave inexact (`allow_inexact` of et_recipe).
+CHOICES = ("addmm", "bilinear", "gelu", "reflection_pad")
+
+
+def write_out(*names: str) -> WriteOut:
     """A pass for `ExportRecipe.aten_transform_passes` that writes operators out as others.
 
     Args:
       names: of rules:
         "addmm": `torch.addmm` with factors, as a product and a sum.
+        "channels_last": `argmax`, `argmin` and `cumsum` of tensors whose channels lie last.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
+        "index_type": `gather` and `scatter` by indices that are not 64-bit integers.
+        "integer_power": powers of whole numbers, also those beyond a double's 53 bits.
         "integer_remainder": `%` of whole numbers, whose sign is the divisor's.
+        "max_pool_backward": the gradient of a maximum over windows.
+        "negative_padding": padding that cuts off, as slices.
+        "non_blocking": copies that do not wait, as those that do.
         "reflection_pad": as slices that are turned and joined.
+        "scalar_sum": sums and cumulative sums of tensors without dimensions.
 
     Returns:
       The pass.
@@ -52,42 +90,67 @@ def write_out(*names: str) -> Callable[[str, ExportedProgram], ExportedProgram]:
 
         ExportRecipe(name="npu", aten_transform_passes=[write_out("addmm")], …)
     """
-    unknown = sorted(set(names) - _RULES.keys())
+    unknown = sorted(set(names) - RULES.keys())
     if unknown:
-        raise KeyError(f"{unknown[0]}: expected one of {', '.join(sorted(_RULES))}")
-    return _WriteOut(names)
+        raise KeyError(f"{unknown[0]}: expected one of {', '.join(sorted(RULES))}")
+    return WriteOut(names)
 
 
 @dataclass(frozen=True)
-class _WriteOut:
+class WriteOut:
     """The pass; two of the same rules are equal, so that recipes with both can be mixed."""
 
     names: tuple[str, ...]
 
     def __call__(self, method: str, program: ExportedProgram) -> ExportedProgram:
-        from torch.fx import GraphModule
-
-        rules = [_RULES[name] for name in self.names]
-        for module in program.graph_module.modules():
-            if isinstance(module, GraphModule):
-                _write_out_in(module, rules)
+        """Writes out, and says nothing."""
+        self.apply(program)
         return program
 
+    def apply(self, program: ExportedProgram) -> list[Written]:
+        """Writes out what the rules name, and returns it in the graph's order."""
+        from torch.fx import GraphModule
 
-def _write_out_in(module: GraphModule, rules: list[_Rule]) -> None:
-    changed = False
+        modules = [m for m in program.graph_module.modules() if isinstance(m, GraphModule)]
+        return [written for module in modules for written in _write_out_in(module, self.names)]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A call that was written out.
+
+    Attributes:
+      rule: name of the rule.
+      node: the call, which is now the last one of those in its place.
+      operator: what it called before: "aten.gelu.default".
+      count: how many operators are in its place.
+    """
+
+    rule: str
+    node: Node
+    operator: str
+    count: int
+
+
+def _write_out_in(module: GraphModule, names: tuple[str, ...]) -> list[Written]:
+    found = []
     for node in list(module.graph.nodes):
-        name = str(node.target).removeprefix("aten.")
-        for rule in rules:
-            if node.op == "call_function" and name in rule.operators and rule.applies(node):
-                _replace(node, rule.function)
-                changed = True
-    if changed:
+        operator = str(node.target)
+        for name in names if node.op == "call_function" else ():
+            for rule in RULES[name]:
+                if operator.removeprefix("aten.") in rule.operators and rule.applies(node):
+                    found.append(Written(name, node, operator, _replace(node, rule.function)))
+    if found:
         module.recompile()
+    return found
 
 
-def _replace(node: Node, function: Callable[..., Any]) -> None:
-    """Puts the graph of a function before a node, which becomes its last operator."""
+def _replace(node: Node, function: Callable[..., Any]) -> int:
+    """Puts the graph of a function before a node, which becomes its last operator.
+
+    Returns:
+      How many operators the function has.
+    """
     from torch.fx import Node as FxNode
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils import _pytree as pytree
@@ -116,6 +179,7 @@ def _replace(node: Node, function: Callable[..., Any]) -> None:
     node.args = pytree.tree_map_only(FxNode, nodes.__getitem__, last.args)
     node.kwargs = pytree.tree_map_only(FxNode, nodes.__getitem__, last.kwargs)
     node.target = last.target
+    return sum(made.op == "call_function" for made in traced.nodes)
 
 
 def _argument(node: Node, position: int, name: str, default: Any) -> Any:
@@ -187,13 +251,181 @@ def _reflection_pad(x: Any, padding: list[int]) -> Any:
     return x
 
 
-_RULES: Mapping[str, _Rule] = {
-    "addmm": _Rule(("addmm.default",), _has_factors, _addmm),
-    "gelu": _Rule(("gelu.default",), _is_unquantized_tanh, _gelu),
-    "integer_remainder": _Rule(
-        ("remainder.Scalar", "remainder.Tensor"), _is_whole, _integer_remainder
+def _is_whole_power(node: Node) -> bool:
+    import torch
+
+    exponent = _argument(node, 1, "exponent", 0)
+    whole = not _dtype(node).is_floating_point and _dtype(node) != torch.bool
+    return whole and (not isinstance(exponent, int) or exponent > 1)
+
+
+def _integer_power(x: Any, exponent: Any) -> Any:
+    """A product of the squares that the exponent's binary digits select, which wraps as eager's."""
+    import torch
+
+    if isinstance(exponent, int):
+        return _known_power(x, exponent)
+    dtype = torch.result_type(x, exponent)
+    x = torch.full((), x, dtype=dtype) if isinstance(x, int) else x.to(dtype)
+    exponent, has_inverse = exponent.to(dtype), x.abs() == 1
+    # From 2 ** 64 on all but odd numbers wrap to 0, and of those 1 and -1 matter.
+    digits = torch.where(exponent > 127, 126 + (exponent & 1), exponent)
+    result = torch.where((digits & 1) == 1, x, 1)
+    for place in range(1, 7):
+        x = x * x
+        result = torch.where((digits & (1 << place)) != 0, result * x, result)
+    return torch.where((exponent >= 0) | has_inverse, result, 0)
+
+
+def _known_power(x: Any, exponent: int) -> Any:
+    result = None
+    while exponent:
+        if exponent & 1:
+            result = x if result is None else result * x
+        exponent >>= 1
+        x = x * x if exponent else x
+    return result
+
+
+def _other_index(node: Node) -> bool:
+    import torch
+
+    index = _argument(node, 2, "index", None)
+    return index.meta["val"].dtype != torch.int64
+
+
+def _wide_index(operator: str) -> Callable[..., Any]:
+    def function(x: Any, dim: int, index: Any, *rest: Any, **kwargs: Any) -> Any:
+        import torch
+
+        return _call(operator)(x, dim, index.to(torch.int64), *rest, **kwargs)
+
+    return function
+
+
+def _max_pool_backward(
+    gradient: Any,
+    x: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    indices: Any,
+) -> Any:
+    import torch
+
+    flat = [*x.shape[:-2], x.shape[-2] * x.shape[-1]]
+    places, values = indices.flatten(-2), gradient.flatten(-2)
+    return torch.zeros(flat, dtype=x.dtype).scatter_add(-1, places, values).view(x.shape)
+
+
+def _cuts_off(node: Node) -> bool:
+    import torch
+
+    mode = _argument(node, 2, "mode", "constant")
+    amounts = [n for n in _argument(node, 1, "pad", ()) if isinstance(n, int)]
+    is_constant = str(node.target).startswith("aten.constant_pad_nd") or mode == "constant"
+    return (
+        is_constant and min(amounts, default=0) < 0 and isinstance(node.meta["val"], torch.Tensor)
+    )
+
+
+def _padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
+    import torch
+
+    for place in range(len(pad) // 2):
+        before, after = (-min(amount, 0) for amount in pad[2 * place : 2 * place + 2])
+        if before or after:
+            dim = x.dim() - 1 - place
+            x = x.narrow(dim, before, x.shape[dim] - before - after)
+    amounts = [max(amount, 0) for amount in pad]
+    value = kwargs.get("value", rest[-1] if rest and not isinstance(rest[-1], str) else 0)
+    return torch.constant_pad_nd(x, amounts, value or 0) if any(amounts) else x.clone()
+
+
+def _has_channels_last(node: Node) -> bool:
+    x = node.args[0].meta["val"]
+    return x.dim() > 3 and not x.is_contiguous()
+
+
+def _in_rows(operator: str) -> Callable[..., Any]:
+    def function(x: Any, *rest: Any, **kwargs: Any) -> Any:
+        return _call(operator)(x.contiguous(), *rest, **kwargs)
+
+    return function
+
+
+def _call(operator: str) -> Any:
+    """An operator of ATen's by its name: "gather.default"."""
+    import torch
+
+    packet, _, overload = operator.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload)
+
+
+def _does_not_wait(node: Node) -> bool:
+    return _flag(node, "non_blocking") is True
+
+
+def _flag(node: Node, name: str) -> Any:
+    names = [argument.name for argument in node.target._schema.arguments]
+    return _argument(node, names.index(name), name, None) if name in names else None
+
+
+def _waiting(operator: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        call = _call(operator)
+        names = [argument.name for argument in call._schema.arguments]
+        given = {**dict(zip(names, args, strict=False)), **kwargs, "non_blocking": False}
+        positional = [given.pop(a.name) for a in call._schema.arguments[: len(args)]]
+        return call(*positional, **given)
+
+    return function
+
+
+def _is_scalar(node: Node) -> bool:
+    return node.meta["val"].dim() == 0
+
+
+def _scalar_sum(x: Any, dim: int, *, dtype: Any = None) -> Any:
+    import torch
+
+    whole = torch.int64 if not x.is_floating_point() else x.dtype
+    return x.to(dtype or whole).clone()
+
+
+def _has_no_dimension(node: Node) -> bool:
+    return node.args[0].meta["val"].dim() == 0
+
+
+def _sum_of_scalar(x: Any, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return _scalar_sum(x, 0, dtype=dtype)
+
+
+_COPIES = ("_to_copy.default", "to.device", "to.dtype", "to.dtype_layout", "to.other")
+_INDEXED = ("gather.default", "scatter.src", "scatter.value", "scatter_add.default")
+_OF_ROWS = ("argmax.default", "argmin.default", "cumsum.default")
+_PADDINGS = ("constant_pad_nd.default", "pad.default")
+_POWERS = ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
+_REFLECTIONS = tuple(f"reflection_pad{n}d.default" for n in (1, 2, 3))
+_REMAINDERS = ("remainder.Scalar", "remainder.Tensor")
+
+RULES: Mapping[str, tuple[_Rule, ...]] = {
+    "addmm": (_Rule(("addmm.default",), _has_factors, _addmm),),
+    "channels_last": tuple(_Rule((name,), _has_channels_last, _in_rows(name)) for name in _OF_ROWS),
+    "gelu": (_Rule(("gelu.default",), _is_unquantized_tanh, _gelu),),
+    "index_type": tuple(_Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
+    "integer_power": (_Rule(_POWERS, _is_whole_power, _integer_power),),
+    "integer_remainder": (_Rule(_REMAINDERS, _is_whole, _integer_remainder),),
+    "max_pool_backward": (
+        _Rule(("max_pool2d_with_indices_backward.default",), _always, _max_pool_backward),
     ),
-    "reflection_pad": _Rule(
-        tuple(f"reflection_pad{n}d.default" for n in (1, 2, 3)), _always, _reflection_pad
+    "negative_padding": (_Rule(_PADDINGS, _cuts_off, _padding),),
+    "non_blocking": tuple(_Rule((name,), _does_not_wait, _waiting(name)) for name in _COPIES),
+    "reflection_pad": (_Rule(_REFLECTIONS, _always, _reflection_pad),),
+    "scalar_sum": (
+        _Rule(("cumsum.default",), _is_scalar, _scalar_sum),
+        _Rule(("sum.dim_IntList",), _has_no_dimension, _sum_of_scalar),
     ),
 }

@@ -116,10 +116,15 @@ def _refusal(graphs: Mapping[str, GraphModule], refused: Sequence[str], label: s
         for _, node in operators.walk(graph):
             name = operators.name(node)
             if name.split(".")[1:2] and name.split(".")[1] in refused:
+                known = any(o.startswith(f"aten::{name.split('.')[1]}.") for o in registered())
+                why = (
+                    "and the recipe's check of the graph (_check_ir_validity) takes core ATen only."
+                    if known
+                    else "and no library of ExecuTorch has a kernel for it."
+                )
                 return (
                     f'{label}: the method "{method}" calls {name}{operators.place_of(node)} with '
-                    f"{operators.inputs_of(node)}, and no library of ExecuTorch has a kernel for "
-                    "it."
+                    f"{operators.inputs_of(node)}, {why}"
                 )
     names = ", ".join(f"aten.{name}" for name in refused)
     return f"{label}: the model needs {names}, and no library of ExecuTorch has a kernel for it."

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from etbuild import BuildError, Method, write_out
+from etbuild.errors import listed
+from etbuild.exact import CHOICES, FOR_KERNELS, REASONS, WriteOut, Written
 from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
@@ -16,9 +19,17 @@ from etlower.outputs import leaves
 
 
 def export(
-    name: str, module: Any, method: Method, recipe: ExportRecipe, label: str
+    name: str,
+    module: Any,
+    method: Method,
+    recipe: ExportRecipe,
+    label: str,
+    noted: Callable[[str], None] = lambda sentence: None,
 ) -> torch.export.ExportedProgram:
-    """Exports one method, unless it is exported already; then the recipe's ATen passes."""
+    """Exports one method, unless it is exported already; then the recipe's ATen passes.
+
+    `noted` gets a sentence on each operator that was written out.
+    """
     if isinstance(module, torch.export.ExportedProgram):
         program = module
     else:
@@ -27,11 +38,33 @@ def export(
             program = export_module(name, module, method, strict, label)
     _check_constants(name, program, method, label)
     _check_dropout(name, program, label)
-    # ExecuTorch's own kernel gives a remainder the sign of what is divided.
-    for transform in (write_out("integer_remainder"), *(recipe.aten_transform_passes or [])):
-        program = transform(name, program)
+    for transform in (write_out(*FOR_KERNELS), *(recipe.aten_transform_passes or [])):
+        if isinstance(transform, WriteOut):
+            for sentence in written_out(transform.apply(program)):
+                noted(f"{name}: {sentence}")
+        else:
+            program = transform(name, program)
     _make_tuples_plain(program)
     return program
+
+
+def written_out(calls: Sequence[Written]) -> list[str]:
+    """A sentence per operator and rule: how often, where, why, and what it costs."""
+    by_kind: dict[tuple[str, str], list[Written]] = {}
+    for call in calls:
+        by_kind.setdefault((call.operator, call.rule), []).append(call)
+    sentences = []
+    for (operator, rule), same in sorted(by_kind.items()):
+        lines = {operators.line_of(call.node).rpartition("/")[2] for call in same} - {""}
+        where = f" ({listed(sorted(lines))})" if lines else ""
+        times = "" if len(same) == 1 else f"{len(same)} calls of "
+        each = "" if len(same) == 1 else " each"
+        count = max(call.count for call in same)
+        allowed = f', unless allow_inexact has "{rule}"' if rule in CHOICES else ""
+        sentences.append(
+            f"{times}{operator}{where} became {count} operators{each}, as {REASONS[rule]}{allowed}."
+        )
+    return sentences
 
 
 def _make_tuples_plain(program: torch.export.ExportedProgram) -> None:

@@ -68,7 +68,13 @@ def _without_overrides(node: Mapping[str, Any], request: Request) -> ExportRecip
     files = {path.removeprefix(MAIN): request.recipe_data[path] for path in node.get("data", [])}
     options = Options(node.get("options", {}), label)
     context = RecipeContext(
-        options, label, files, base, qat=request.quantize == "qat", emulated=request.emulated
+        options,
+        label,
+        files,
+        base,
+        qat=request.quantize == "qat",
+        emulated=request.emulated,
+        allow_inexact=tuple(node.get("allow_inexact", ())),
     )
     recipe = call(function, context, label)
     if not isinstance(recipe, ExportRecipe):

@@ -88,6 +88,7 @@ def check(manager: Any, label: str) -> None:
     Raises:
       BuildError: with the operator, the line of the model, and what to do instead.
     """
+    _check_types(manager, label)
     for method in sorted(manager.methods):
         for _, node in operators.walk(manager.exported_program(method).graph_module):
             name = _name(node)
@@ -131,6 +132,57 @@ def _padding(node: Node) -> tuple[str, str] | None:
     )
 
 
+def _masked_select(node: Node) -> tuple[str, str] | None:
+    x, mask = (list(tensor.shape) for tensor in operators.values(node.args))
+    if x == mask:
+        return None
+    return (
+        f"got shapes {x} and {mask}, and its result has room for the elements of the first only",
+        "Broadcast them before: torch.masked_select(*torch.broadcast_tensors(x, mask)).",
+    )
+
+
+def _sum(node: Node) -> tuple[str, str] | None:
+    [source, *_] = operators.values(node.args[0])
+    if source.dim() > 0:
+        return None
+    return (
+        "got a tensor without dimensions, on which its kernel ends the process",
+        "Give the tensor a dimension before the call, as in x.view(1).logsumexp(0).",
+    )
+
+
+def _empty(node: Node) -> tuple[str, str] | None:
+    given = [*operators.inputs(node), *operators.values(node)]
+    empty = next((list(tensor.shape) for tensor in given if 0 in tensor.shape), None)
+    if empty is None:
+        return None
+    return (
+        f"got the shape {empty}, with which its kernel ends the process or computes garbage",
+        "Leave empty tensors out of the model: decide in Python whether there is anything to do.",
+    )
+
+
+def _check_types(manager: Any, label: str) -> None:
+    """Fails for inputs and outputs that the interface cannot hand over."""
+    for method in sorted(manager.methods):
+        graph = manager.exported_program(method).graph_module.graph
+        ends = {
+            "input": graph.find_nodes(op="placeholder"),
+            "output": graph.find_nodes(op="output"),
+        }
+        for kind, nodes in ends.items():
+            for node in nodes:
+                given = operators.values(node) if kind == "input" else operators.inputs(node)
+                if any(tensor.dtype.is_complex for tensor in given):
+                    raise BuildError(
+                        f'{label}: the method "{method}" has an {kind} of complex numbers: '
+                        "ExecuTorch's interface has none.",
+                        "Use torch.view_as_real and torch.view_as_complex in the model, so that "
+                        "the app sees pairs of real numbers.",
+                    )
+
+
 def _orders(node: Node) -> tuple[str, str] | None:
     specs = [spec for n in (*node.all_input_nodes, node) for spec in _specs(n)]
     odd = next((spec for spec in specs if _is_odd(spec.dim_order)), None)
@@ -145,6 +197,9 @@ def _orders(node: Node) -> tuple[str, str] | None:
 
 
 _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
+    **dict.fromkeys(("addmm", "amax", "amin", "bmm", "mm", "narrow_copy"), _empty),
     "constant_pad_nd": _padding,
     "convolution": _convolution,
+    "masked_select": _masked_select,
+    "sum": _sum,
 }

@@ -76,7 +76,8 @@ class Watch:
         exported: modules, or exported programs.
       exported: called with the exported programs by method, before they are lowered.
       lowered: called with upstream's EdgeProgramManager, before it is emitted.
-      noted: called with a sentence on what stays in float although the recipe quantizes it.
+      noted: called with a sentence on what stays in float although the recipe quantizes it, and on
+        what was written out.
     """
 
     quantized: Callable[[Mapping[str, Any]], None] = _unwatched
@@ -121,7 +122,7 @@ def run(
         watch.quantized(modules)
     with progress.stage("export"):
         programs = {
-            name: export(name, module, spec.methods[name], recipe, label)
+            name: export(name, module, spec.methods[name], recipe, label, watch.noted)
             for name, module in modules.items()
         }
     inputs = {name: bounds.exported(program) for name, program in programs.items()}

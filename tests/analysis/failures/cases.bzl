@@ -191,6 +191,18 @@ def cases():
             "builder: got \"recipes.build\", expected \"module:function\" such as",
             dict(builder = "recipes.build"),
         ),
+        "unknown_inexact_test": (
+            "allow_inexact: got \"gelu_tanh\", expected one of addmm, bilinear, gelu, reflection_pad. Did you mean \"gelu\"?",
+            dict(base = "//backends/xnnpack:fp32", allow_inexact = ["gelu_tanh"]),
+        ),
+        "repeated_inexact_test": (
+            "allow_inexact lists \"gelu\" twice",
+            dict(base = "//backends/xnnpack:fp32", allow_inexact = ["gelu", "gelu"]),
+        ),
+        "combined_inexact_test": (
+            "allow_inexact: a recipe that combines others takes none",
+            dict(recipes = ["//backends/xnnpack:fp32"], allow_inexact = ["gelu"]),
+        ),
         "unknown_option_test": (
             "unknown option \"groupsize\". It takes: enable_bf16 (bool), group_size (int*32), " +
             "share_mutable_buffers (bool).",

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from etbuild import BuildError, Method, ModelSpec
 from etlower.outputs import leaves
-from executorch.export import ExportRecipe
+from executorch.exir import EdgeCompileConfig
+from executorch.export import ExportRecipe, LoweringRecipe
 from quiet_torch import outputs, run
 from torch import nn
 
@@ -48,8 +49,9 @@ ROWS = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
             (torch.ones(1, 2, 4, 5, 6),),
             ["5 dimensions"],
         ),
-        (Net(lambda x: F.pad(x, (-1, 2), value=0.7)), (ROWS,), ["[-1, 2]", "x[..., 1:]"]),
-        (Net(lambda x: F.pad(x[None], (0, 0, 1, -2))), (ROWS,), ["[0, 0, 1, -2]"]),
+        (Net(lambda x: x[:0].amax(1)), (ROWS,), ["[0, 4]", "empty tensors"]),
+        (Net(lambda x: x[:, :0] @ x[:0]), (ROWS,), ["[9, 0]", "empty tensors"]),
+        (Net(lambda x: x.logsumexp(0)), (torch.tensor(1.0),), ["without dimensions", "view(1)"]),
         (Net(lambda x: x[1:3] * 2), (ROWS.t(),), ["[1, 0]", ".contiguous()"]),
     ],
 )
@@ -63,9 +65,37 @@ def test_what_no_kernel_takes(net: Net, inputs: Any, parts: list[str]) -> None:
     assert all(part in text for part in parts), text
 
 
+def test_a_selection_that_broadcasts() -> None:
+    """It is not core ATen, so only recipes that do not check the graph come so far."""
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    recipe = ExportRecipe(name="any", lowering_recipe=LoweringRecipe(edge_compile_config=config))
+    net, inputs = Net(torch.masked_select), (ROWS[0], ROWS > 0)
+    spec = ModelSpec({"forward": Method(net.eval(), inputs)})
+    with pytest.raises(BuildError, match=r"(?s)\[4\] and \[9, 4\].*broadcast_tensors"):
+        run(spec, recipe)
+    with pytest.raises(BuildError, match="takes core ATen only"):
+        lowered(net, *inputs)
+
+
+@pytest.mark.parametrize(
+    ("net", "kind"),
+    [
+        (Net(lambda x: torch.fft.rfft(x)), "output"),
+        (Net(lambda x: torch.view_as_real(torch.fft.rfft(x))), ""),
+    ],
+)
+def test_complex_numbers_stay_inside(net: Net, kind: str) -> None:
+    if not kind:
+        lowered(net, ROWS)
+        return
+    with pytest.raises(BuildError, match=f"(?s){kind} of complex numbers.*view_as_real"):
+        lowered(net, ROWS)
+
+
 @pytest.mark.parametrize(
     "net",
     [
+        Net(lambda x: F.pad(x, (-1, 2), value=0.7)),
         Net(lambda x: torch.nonzero(x > 0)),
         Net(lambda x: torch.index_select(x, 0, torch.nonzero(x[:, 0] > 0)[:, 0])),
         Net(lambda x: torch.index_select(x, 0, (x[:, 0] > 0).nonzero().squeeze(1))),
