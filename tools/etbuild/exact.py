@@ -121,9 +121,9 @@ class Written:
 
     Attributes:
       rule: name of the rule.
-      node: the call, which is now the last one of those in its place.
+      node: the call, which is now the last one of those that replace it.
       operator: what it called before: "aten.gelu.default".
-      count: how many operators are in its place.
+      count: how many operators replace it.
     """
 
     rule: str

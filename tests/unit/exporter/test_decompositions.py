@@ -319,7 +319,7 @@ def test_branches(tmp_path: Path) -> None:
 
 
 def test_all_have_no_kernel() -> None:
-    """What has one must not be taken from it."""
+    """An operator with a kernel must not lose it."""
     registry = kernels.registered()
     for op in decompositions.TABLE:
         base = op._schema.name

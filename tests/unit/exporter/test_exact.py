@@ -237,7 +237,8 @@ def test_what_a_recipe_allows_stays(allowed: tuple[str, ...]) -> None:
 
 
 def test_analysis_knows_the_choices() -> None:
-    source = Path("rules/private/inexact.bzl").read_text(encoding="utf-8")
+    root = Path(__file__).absolute().parents[3]
+    source = (root / "rules/private/inexact.bzl").read_text(encoding="utf-8")
     names = re.search(r"_NAMES = \[(.*)\]", source)
     assert names
     assert tuple(re.findall(r'"(\w+)"', names[1])) == CHOICES
