@@ -13,6 +13,7 @@ import logging
 
 from etbuild import RecipeContext, groups_fit, share_mutable_buffers, weight_only, write_out
 from executorch.backends.xnnpack.partition.config import (
+    ConvolutionConfig,
     LinearConfig,
     MaxDimConfig,
     UpsampleBilinear2dConfig,
@@ -118,6 +119,9 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if upstreams is not None and ctx.exact("bilinear"):
             configs[UpsampleBilinear2dConfig.target_name] = ours = _Bilinear()
             ours.enabled_precision_types = upstreams.enabled_precision_types
+        convolution = configs.get(ConvolutionConfig.target_name)
+        if convolution is not None:
+            convolution.__class__ = _Convolution
         # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
         linear = configs.get(LinearConfig.target_name)
         if linear is not None:
@@ -142,6 +146,17 @@ class _Bilinear(UpsampleBilinear2dConfig):
         has_factor = factors and not node.args[2]
         if has_factor and any(f * a != b for f, (a, b) in zip(factors, sizes, strict=True)):
             _why(node, reason="XNNPACK resizes by the ratio of sizes, and the factor is another")
+            return False
+        return super().check_constraints(node, ep)
+
+
+class _Convolution(ConvolutionConfig):
+    """Upstream's, without transposed ones that XNNPACK's runtime refuses."""
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        stride, transposed, output_padding = node.args[3], node.args[6], node.args[7]
+        if transposed and any(p >= s for p, s in zip(output_padding, stride, strict=False)):
+            _why(node, reason="XNNPACK takes no output padding as large as the stride")
             return False
         return super().check_constraints(node, ep)
 

@@ -175,6 +175,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         f"pad {padding}": (lambda x, padding=padding: F.pad(x, padding, value=1.5), (PICTURE,))
         for padding in ((-1, 2, 3, -2), (-1, -2), (0, 0, -4, 0, 1, -1))
     },
+    "output padding of the stride": (
+        lambda x: F.conv_transpose2d(x, torch.ones(2, 2, 2, 2) * 0.3, None, 1, 0, 1, 2, 2),
+        (PICTURE,),
+    ),
     "channels last": (
         lambda x: [
             f(x.to(memory_format=torch.channels_last))
