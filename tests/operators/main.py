@@ -25,9 +25,6 @@ from etlower.lower import make_deterministic, quiet
 
 from tests.operators import results
 
-# Of nets that are recorded as not equal, how many a comparison tries: each is lowered alone.
-_UNEQUAL = 12
-
 
 def main() -> None:
     """Reads the command line, tries, writes or compares."""
@@ -37,6 +34,7 @@ def main() -> None:
     parser.add_argument("--operator", action="append", default=[], help='pattern: "add*"')
     parser.add_argument("--dtype", action="append", default=[], help="of inputs: float32")
     parser.add_argument("--per_operator", type=int, default=0, help="at most so many nets of each")
+    parser.add_argument("--unequal", type=int, help="at most so many that are recorded as such")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
@@ -49,7 +47,7 @@ def main() -> None:
         if options.output:
             _write(options.output, nets, operators, make_recipe)
         else:
-            sys.exit(_compared(nets, operators, make_recipe))
+            sys.exit(_compared(nets, operators, make_recipe, options.unequal))
 
 
 def chosen(patterns: Sequence[str], dtypes: Sequence[str], per_operator: int) -> Iterator[Any]:
@@ -133,14 +131,14 @@ def _write(output: Path, nets: Sequence[Any], operators: Any, make_recipe: Any) 
     output.write_text(json.dumps(found), encoding="utf-8")
 
 
-def _compared(nets: Sequence[Any], operators: Any, make_recipe: Any) -> int:
+def _compared(nets: Sequence[Any], operators: Any, make_recipe: Any, unequal: int | None) -> int:
     """Tries nets that are recorded as equal, and some that are not; returns the exit code."""
     if not operators:
         print("The record does not have this recipe: bazel run //tests/operators:record")
         return 1
     known = [(net, results.recorded(operators, net.operator, net.parameters)) for net in nets]
     equal = [net for net, kind in known if kind == results.EQUAL]
-    others = sorted((net for net, kind in known if kind != results.EQUAL), key=_hash)[:_UNEQUAL]
+    others = sorted((net for net, kind in known if kind != results.EQUAL), key=_hash)[:unequal]
     wrong = list(_contradictions(_tried([*equal, *others], operators, make_recipe), operators))
     print("\n".join(sorted(wrong)) or f"{len(equal) + len(others)} nets as recorded")
     return bool(wrong)

@@ -31,7 +31,8 @@ match. A quantized program is compared with its quantized graph in eager mode.
 | refused at build time | the build fails |
 
 `bazel run //tests/operators:record` measures again. `bazel test //...` tries nets of each operator
-and compares.
+and compares. How many nets of an operator a record has, and which recipes have one, is in
+`tests/operators/recipes.bzl`.
 """
 
 

@@ -1,7 +1,7 @@
 """Records what becomes of operators: `bazel run //tests/operators:record [-- OPTION…]`.
 
 It tries nets of every operator (`samples.py`, `tables.py`, `fusions.py`) with each recipe of
-recipes.bzl, compares the programs' outputs with the eager model's, and writes
+recipes.bzl, which says how many, compares the programs' outputs with the eager model's, and writes
 `backends/<name>/operators.json`, and docs/reference/operators.md from all of these. `--backend
 xnnpack`, `--recipe fp32` and `--operator 'aten.add*'` choose some; the others keep their entries.
 """
