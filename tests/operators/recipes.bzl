@@ -22,7 +22,7 @@ _FLOATS = ["--dtype=float32"]
 RECIPES = [
     _recipe("openvino", "fp32", per_operator = 2, recorded = False),
     _recipe("portable", "fp32", per_operator = 1),
-    _recipe("xnnpack", "fp32", per_operator = 1),
+    _recipe("xnnpack", "fp32"),
     _recipe("xnnpack", "int8_dynamic_per_channel", per_operator = 2, recorded = False, words = _FLOATS),
     _recipe("xnnpack", "int8_static_per_channel", per_operator = 2, recorded = False, words = _FLOATS),
 ]
