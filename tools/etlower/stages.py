@@ -136,7 +136,10 @@ def run(
         try:
             with control_flow_bodies.without_gradients(programs):
                 prepared = control_flow_bodies.prepared(programs, recipe, label)
-                with kernels.explained(lambda: _graphs(programs), label):
+                with (
+                    kernels.known_are_valid(),
+                    kernels.explained(lambda: _graphs(programs), label),
+                ):
                     edge = undelegated.lowered(
                         lambda: _lower(prepared, spec, recipe, etrecord), recipe
                     )
@@ -156,6 +159,7 @@ def run(
         lowered = {name: edge.exported_program(name) for name in edge.methods}
         with (
             control_flow_bodies.without_gradients(programs),
+            kernels.known_are_valid(),
             kernels.explained(lambda: _graphs(lowered), label),
         ):
             manager = edge.to_executorch(config)

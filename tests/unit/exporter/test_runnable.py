@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F
 from etbuild import BuildError, Method, ModelSpec
 from etlower.outputs import leaves
-from executorch.exir import EdgeCompileConfig
-from executorch.export import ExportRecipe, LoweringRecipe
-from quiet_torch import outputs, run
+from executorch.export import ExportRecipe
+from quiet_torch import outputs, run, xnnpack
 from torch import nn
 
 Pair = collections.namedtuple("Pair", "one other")
@@ -66,15 +65,8 @@ def test_what_no_kernel_takes(net: Net, inputs: Any, parts: list[str]) -> None:
 
 
 def test_a_selection_that_broadcasts() -> None:
-    """It is not core ATen, so only recipes that do not check the graph come so far."""
-    config = EdgeCompileConfig(_check_ir_validity=False)
-    recipe = ExportRecipe(name="any", lowering_recipe=LoweringRecipe(edge_compile_config=config))
-    net, inputs = Net(torch.masked_select), (ROWS[0], ROWS > 0)
-    spec = ModelSpec({"forward": Method(net.eval(), inputs)})
     with pytest.raises(BuildError, match=r"(?s)\[4\] and \[9, 4\].*broadcast_tensors"):
-        run(spec, recipe)
-    with pytest.raises(BuildError, match="takes core ATen only"):
-        lowered(net, *inputs)
+        lowered(Net(torch.masked_select), ROWS[0], ROWS > 0)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +96,11 @@ def test_complex_numbers_stay_inside(net: Net, kind: str) -> None:
         Net(lambda x: [torch.max(x, 1), x + 1]),
         Net(lambda x: {"pair": Pair(x + 1, x * 2)}),
         Net(lambda x: x.view(3, 3, 4).permute(2, 0, 1).clone()[1:].sum(0)),
+        # Beyond core ATen, with kernels.
+        Net(lambda x: torch.var_mean(x, 1)),
+        Net(lambda x: torch.masked_select(x, x > 0)),
+        Net(lambda x: (x * 9).to(torch.int64) << 2),
+        Net(lambda x: (x * 9).to(torch.int32) >> torch.arange(4, dtype=torch.int32)),
     ],
 )
 def test_what_runs(net: Net, tmp_path: Path) -> None:
@@ -113,3 +110,45 @@ def test_what_runs(net: Net, tmp_path: Path) -> None:
     assert len(got) == len(expected)
     for ours, theirs in zip(got, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+XNNPACK = (
+    "fp32",
+    "int8_dynamic_per_channel",
+    "int8_static_per_channel",
+    "int8_dynamic_act_int4_weight",
+)
+
+
+def results(net: Net, inputs: torch.Tensor, recipe: str, folder: Path) -> list[torch.Tensor]:
+    """The outputs of a program of XNNPACK's."""
+    spec = ModelSpec({"forward": Method(net.eval(), (inputs,))})
+    return outputs(run(spec, xnnpack(recipe)), folder, "forward", inputs)
+
+
+@pytest.mark.parametrize("recipe", XNNPACK)
+def test_named_tuples_of_delegates(recipe: str, tmp_path: Path) -> None:
+    net = Net(lambda x, a: {"best": torch.topk(a(x), 3, dim=1), "of": x.max(1)}, nn.Linear(64, 32))
+    x = torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
+    values, places, largest, at = results(net, x, recipe, tmp_path)
+    assert (values.shape, places.dtype) == ((4, 3), torch.int64)
+    torch.testing.assert_close(values, net(x)["best"].values, atol=0.3, rtol=0.0)
+    torch.testing.assert_close((largest, at), tuple(x.max(1)), atol=0.05, rtol=0.0)
+
+
+@pytest.mark.parametrize("recipe", XNNPACK)
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv1d(2, 3, 4, padding="same"),
+        nn.Conv2d(2, 3, (2, 3), padding="same", dilation=(1, 2)),
+        nn.Conv2d(2, 4, 4, padding="same", groups=2),
+    ],
+)
+def test_same_convolutions(layer: nn.Module, recipe: str, tmp_path: Path) -> None:
+    """Of even kernels, which pad one side more."""
+    net = Net(lambda x, a: a(x), layer)
+    shape = (1, 2, 9) if isinstance(layer, nn.Conv1d) else (1, 2, 9, 8)
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    [got] = results(net, x, recipe, tmp_path)
+    torch.testing.assert_close(got, net(x).detach(), atol=0.1, rtol=0.0)

@@ -170,6 +170,15 @@ def _trilinear(
     return torch.sum(product, sumdim, dtype=product.dtype) if sumdim else product
 
 
+def _left_shift(x: _Tensor, count: _Tensor | int) -> _Tensor:
+    """`x << count`, which has another operator than torch.bitwise_left_shift."""
+    return NotImplemented if x.is_floating_point() else torch.bitwise_left_shift(x, count)
+
+
+def _right_shift(x: _Tensor, count: _Tensor | int) -> _Tensor:
+    return NotImplemented if x.is_floating_point() else torch.bitwise_right_shift(x, count)
+
+
 # Functional forms, which upstream's table lacks and torch's own has.
 _TORCHS = (
     _ATEN._native_batch_norm_legit_functional.default,
@@ -192,5 +201,9 @@ TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     _ATEN.dist.default: _dist,
     _ATEN.i0.default: _i0,
     _ATEN._trilinear.default: _trilinear,
+    _ATEN.__lshift__.Scalar: _left_shift,
+    _ATEN.__lshift__.Tensor: _left_shift,
+    _ATEN.__rshift__.Scalar: _right_shift,
+    _ATEN.__rshift__.Tensor: _right_shift,
     **{op: global_decomposition_table["post_autograd"][op] for op in _TORCHS},
 }
