@@ -44,7 +44,9 @@ _DICTIONARIES = "clear,rare,en-GB_to_en-US"
 
 # Data, texts of others, and what tools write.
 _SKIPPED_SUFFIXES = (".jsonl", ".lock", ".p12", ".symbols")
-_SKIPPED_PATHS = re.compile(r"/locks/|/symbols/|^tests/docs/(test_)?words\.py$")
+_SKIPPED_PATHS = re.compile(
+    r"/locks/|/symbols/|/operators\.(json|md)$|^tests/docs/(test_)?words\.py$"
+)
 
 
 @dataclass(frozen=True, order=True)

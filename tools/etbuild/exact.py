@@ -46,7 +46,7 @@ FOR_KERNELS = (
 # Why, in a sentence on operators of each rule.
 REASONS: Mapping[str, str] = {
     "addmm": "the delegate leaves out the factors",
-    "channels_last": "the kernel takes rows only",
+    "channels_last": "kernels and delegates take rows only",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "index_type": "the kernel takes 64-bit indices only",
     "integer_power": "the kernel computes in doubles, which have 53 bits",
@@ -68,7 +68,8 @@ def write_out(*names: str) -> WriteOut:
     Args:
       names: of rules:
         "addmm": `torch.addmm` with factors, as a product and a sum.
-        "channels_last": `argmax`, `argmin` and `cumsum` of tensors whose channels lie last.
+        "channels_last": normalizations, `softmax`, `argmax`, `cumsum`, `flip`, `gather` and
+          shuffled pixels of tensors whose channels lie last.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
         "index_type": `gather` and `scatter` by indices that are not 64-bit integers.
@@ -345,8 +346,11 @@ def _padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
 
 
 def _has_channels_last(node: Node) -> bool:
+    import torch
+
     x = node.args[0].meta["val"]
-    return x.dim() > 3 and not x.is_contiguous()
+    last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+    return last and not x.is_contiguous()
 
 
 def _in_rows(operator: str) -> Callable[..., Any]:
@@ -405,7 +409,12 @@ def _sum_of_scalar(x: Any, dim: Any, keepdim: bool = False, *, dtype: Any = None
 
 _COPIES = ("_to_copy.default", "to.device", "to.dtype", "to.dtype_layout", "to.other")
 _INDEXED = ("gather.default", "scatter.src", "scatter.value", "scatter_add.default")
-_OF_ROWS = ("argmax.default", "argmin.default", "cumsum.default")
+# Delegates that take them with the channels last compute something else, or there are none.
+_OF_ROWS = (
+    *("argmax.default", "argmin.default", "cumsum.default", "flip.default", "gather.default"),
+    *("group_norm.default", "layer_norm.default", "log_softmax.int", "pixel_shuffle.default"),
+    *("pixel_unshuffle.default", "softmax.int"),
+)
 _PADDINGS = ("constant_pad_nd.default", "pad.default")
 _POWERS = ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
 _REFLECTIONS = tuple(f"reflection_pad{n}d.default" for n in (1, 2, 3))

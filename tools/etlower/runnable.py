@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from executorch.exir import memory
 from executorch.exir.tensor import TensorSpec, contiguous_stride_from_shape
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
@@ -35,6 +36,17 @@ _STRICT = frozenset(
         *("t_copy", "transpose_copy", "tril", "unbind_copy", "view_copy"),
     }
 )
+
+# Their kernels take tensors with the channels last. So do those of functions of single elements,
+# but for arithmetic with numbers.
+_ANY_LAYOUT = frozenset(
+    {
+        *("dim_order_ops", "avg_pool2d", "clamp", "convolution"),
+        *("logical_not", "max_pool2d_with_indices", "maximum", "mean", "minimum", "pow", "prod"),
+        *("remainder", "sum", "upsample_bilinear2d", "upsample_nearest2d", "var"),
+    }
+)
+_ARITHMETIC = frozenset({"add", "div", "mul", "rsub", "sub"})
 
 
 class Rows(PassBase):
@@ -92,7 +104,11 @@ def check(manager: Any, label: str) -> None:
     for method in sorted(manager.methods):
         for _, node in operators.walk(manager.exported_program(method).graph_module):
             name = _name(node)
-            found = _CHECKS.get(name, _nothing)(node) or (name in _STRICT and _orders(node))
+            found = (
+                _CHECKS.get(name, _nothing)(node)
+                or (name in _STRICT and _orders(node))
+                or _channels_last(node, name)
+            )
             if not found:
                 continue
             wrong, instead = found
@@ -104,6 +120,8 @@ def check(manager: Any, label: str) -> None:
 
 
 def _name(node: Node) -> str:
+    if node.target is memory.view:
+        return "view"
     return operators.name(node).removeprefix("aten.").partition(".")[0]
 
 
@@ -163,6 +181,11 @@ def _empty(node: Node) -> tuple[str, str] | None:
     )
 
 
+def _empty_product(node: Node) -> tuple[str, str] | None:
+    """A product with no rows or columns is empty; one over a dimension of 0 would be zeros."""
+    return _empty(node) if 0 not in operators.values(node)[0].shape else None
+
+
 def _check_types(manager: Any, label: str) -> None:
     """Fails for inputs and outputs that the interface cannot hand over."""
     for method in sorted(manager.methods):
@@ -196,8 +219,46 @@ def _orders(node: Node) -> tuple[str, str] | None:
     )
 
 
+def _channels_last(node: Node, name: str) -> tuple[str, str] | None:
+    """Kernels that read rows whatever the order is, or fail."""
+    tensors = [*operators.inputs(node), *operators.values(node)]
+    last = next((tensor for tensor in tensors if _has_channels_last(tensor)), None)
+    if not name or last is None or name in _ANY_LAYOUT:
+        return None
+    if _is_of_single_elements(node, name) and name not in _ARITHMETIC:
+        return None
+    shape = ", ".join(map(str, last.shape))
+    return (
+        f"got a tensor of shape [{shape}] whose channels lie last, expected rows",
+        "Add .contiguous() before the call, or leave memory formats out of the model: backends "
+        "choose their own.",
+    )
+
+
+def _has_channels_last(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.dim() == 4
+        and not tensor.is_contiguous()
+        and tensor.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def _is_of_single_elements(node: Node, name: str) -> bool:
+    packet = getattr(torch.ops.aten, name, None)
+    overloads = [getattr(packet, each) for each in packet.overloads()] if packet else []
+    single = [op for op in overloads if _tensor_count(op) == 1]
+    pointwise = any(torch.Tag.pointwise in op.tags for op in single)
+    return pointwise and len(operators.values([*node.args])) == 1
+
+
+def _tensor_count(op: torch._ops.OpOverload) -> int:
+    arguments = [each for each in op._schema.arguments if not each.is_out]
+    return sum("Tensor" in str(each.type) for each in arguments)
+
+
 _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
-    **dict.fromkeys(("addmm", "amax", "amin", "bmm", "mm", "narrow_copy"), _empty),
+    **dict.fromkeys(("amax", "amin", "narrow_copy"), _empty),
+    **dict.fromkeys(("addmm", "bmm", "mm"), _empty_product),
     "constant_pad_nd": _padding,
     "convolution": _convolution,
     "masked_select": _masked_select,

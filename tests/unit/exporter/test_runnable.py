@@ -152,3 +152,53 @@ def test_same_convolutions(layer: nn.Module, recipe: str, tmp_path: Path) -> Non
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     [got] = results(net, x, recipe, tmp_path)
     torch.testing.assert_close(got, net(x).detach(), atol=0.1, rtol=0.0)
+
+
+PICTURE = torch.randn(2, 3, 4, 6, generator=torch.Generator().manual_seed(0))
+SCALE = torch.tensor([0.5, 1.0, 2.0])
+
+
+@pytest.mark.parametrize("recipe", ["portable", "fp32"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.softmax(1),
+        lambda x: x.softmax(-1),
+        lambda x: x.log_softmax(1),
+        lambda x: F.layer_norm(x, (6,)),
+        lambda x: F.group_norm(x, 3, SCALE, SCALE),
+        lambda x: F.pixel_unshuffle(x, 2),
+        lambda x: x.flip(1, 3),
+        lambda x: x.argmax(1),
+        lambda x: F.conv2d(x, PICTURE),
+        lambda x: F.max_pool2d(x, 2).mean((2, 3)),
+        lambda x: x.sigmoid().clamp(0.25, 0.5),
+    ],
+)
+def test_channels_that_lie_last(function: Any, recipe: str, tmp_path: Path) -> None:
+    net = Net(lambda x: function(x.to(memory_format=torch.channels_last)))
+    spec = ModelSpec({"forward": Method(net.eval(), (PICTURE,))})
+    chosen = ExportRecipe(name="portable") if recipe == "portable" else xnnpack(recipe)
+    [got] = outputs(run(spec, chosen), tmp_path, "forward", PICTURE)
+    torch.testing.assert_close(got, net(PICTURE), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: torch.cat([x, x], 1), "cat"),
+        (lambda x: x * 2, "mul"),
+        (lambda x: x.unsqueeze(2), "unsqueeze_copy"),
+        (lambda x: F.pad(x, (1, 1, 2, 0)), "constant_pad_nd"),
+        (lambda x: F.channel_shuffle(x, 3), "view"),
+        (lambda x: torch.topk(x, 2, 1)[0], "topk"),
+        (lambda x: x.max(1)[0], "max"),
+        (lambda x: x.scatter(1, torch.zeros(2, 1, 4, 6, dtype=torch.int64), 1.0), "scatter"),
+    ],
+)
+def test_kernels_that_read_rows(function: Any, name: str) -> None:
+    """They fail or compute something else, and no memory format is worth that."""
+    net = Net(lambda x: function(x.to(memory_format=torch.channels_last)))
+    words = rf"calls {name}.*\[2, 3, 4, 6\] whose channels lie last(?s:.*)leave memory formats out"
+    with pytest.raises(BuildError, match=words):
+        lowered(net, PICTURE)
