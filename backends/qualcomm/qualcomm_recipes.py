@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from etbuild import BuildError, RecipeContext, static_shapes
+from etbuild import BuildError, Options, RecipeContext, static_shapes
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from vendor_sdk import Sdk
 
@@ -62,6 +62,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     soc_model = options.text("soc_model", "SM8650")
     skips_state = options.boolean("skip_mutable_buffer", default=True)
     skipped = {op.strip() for op in options.text("skip_ops", "").split(",") if op.strip()}
+    asked = _asked(options, "weight_sharing")
     _load_libraries(ctx)
     import qualcomm_lowering
     from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
@@ -70,7 +71,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
 
     qualcomm_lowering.install()
     chip = _chip(ctx, soc_model)
-    specs = _specs(ctx, chip, has_floats=not precision)
+    specs = _specs(chip, _shares(ctx, chip, asked), has_floats=not precision)
     passes = get_qnn_pass_manager_cls(QnnExecuTorchBackendType.kHtpBackend)
     partitioner = qualcomm_lowering.Partitioner(
         ctx.label,
@@ -126,7 +127,13 @@ def _as_sdk(folder: Path) -> Path:
     return root
 
 
-def _specs(ctx: RecipeContext, chip: Any, *, has_floats: bool) -> Any:
+def _asked(options: Options, name: str) -> bool | None:
+    """The value of an option; None: it is left out, and its default depends on the chip."""
+    values = {options.boolean(name, default=default) for default in (False, True)}
+    return values.pop() if len(values) == 1 else None
+
+
+def _specs(chip: Any, are_shared: bool, *, has_floats: bool) -> Any:
     """Upstream's compile specs, for one method and for several."""
     import qualcomm_lowering
     from executorch.backends.qualcomm.utils.utils import (
@@ -138,11 +145,16 @@ def _specs(ctx: RecipeContext, chip: Any, *, has_floats: bool) -> Any:
         backend = generate_htp_compiler_spec(use_fp16=has_floats, use_weight_sharing=shares)
         return generate_qnn_executorch_compiler_spec(soc_model=chip, backend_options=backend)
 
-    return qualcomm_lowering.Specs(specs(False), specs(True), _shares(ctx, chip))
+    return qualcomm_lowering.Specs(specs(False), specs(True), are_shared)
 
 
-def _shares(ctx: RecipeContext, chip: Any) -> bool:
+def _shares(ctx: RecipeContext, chip: Any, asked: bool | None) -> bool:
     """Returns whether methods share weights.
+
+    Args:
+      ctx: of the recipe.
+      chip: of upstream's enumeration.
+      asked: what the recipe's options say; None: nothing.
 
     Raises:
       BuildError: they are told to, and the chip cannot.
@@ -152,14 +164,13 @@ def _shares(ctx: RecipeContext, chip: Any) -> bool:
 
     architecture = _soc_info_table[chip].htp_info.htp_arch
     can = architecture >= HtpArch.V73
-    asked = ctx.options.boolean("weight_sharing", default=can)
     if asked and not can:
         raise BuildError(
             f'{ctx.label}: weight_sharing: got "true", and the HTP of {chip.name} '
             f"(v{architecture.value}) cannot share weights: it takes v73 or newer.",
             "Leave weight_sharing out, or name a newer chip.",
         )
-    return asked and not ctx.emulated
+    return (can if asked is None else asked) and not ctx.emulated
 
 
 def _chip(ctx: RecipeContext, soc_model: str) -> Any:
