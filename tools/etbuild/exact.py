@@ -345,12 +345,16 @@ def _padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
     return torch.constant_pad_nd(x, amounts, value or 0) if any(amounts) else x.clone()
 
 
-def _has_channels_last(node: Node) -> bool:
+def has_channels_last(tensor: Any) -> bool:
+    """Tells whether a tensor's channels lie last in memory, and its elements not in rows."""
     import torch
 
-    x = node.args[0].meta["val"]
-    last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
-    return last and not x.is_contiguous()
+    last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+    return last and not tensor.is_contiguous()
+
+
+def _takes_channels_last(node: Node) -> bool:
+    return has_channels_last(node.args[0].meta["val"])
 
 
 def _in_rows(operator: str) -> Callable[..., Any]:
@@ -422,7 +426,9 @@ _REMAINDERS = ("remainder.Scalar", "remainder.Tensor")
 
 RULES: Mapping[str, tuple[_Rule, ...]] = {
     "addmm": (_Rule(("addmm.default",), _has_factors, _addmm),),
-    "channels_last": tuple(_Rule((name,), _has_channels_last, _in_rows(name)) for name in _OF_ROWS),
+    "channels_last": tuple(
+        _Rule((name,), _takes_channels_last, _in_rows(name)) for name in _OF_ROWS
+    ),
     "gelu": (_Rule(("gelu.default",), _is_unquantized_tanh, _gelu),),
     "index_type": tuple(_Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
     "integer_power": (_Rule(_POWERS, _is_whole_power, _integer_power),),

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from etbuild.exact import has_channels_last
 from executorch.exir import memory
 from executorch.exir.tensor import TensorSpec, contiguous_stride_from_shape
 from torch.fx import GraphModule, Node
@@ -222,7 +223,7 @@ def _orders(node: Node) -> tuple[str, str] | None:
 def _channels_last(node: Node, name: str) -> tuple[str, str] | None:
     """Kernels that read rows whatever the order is, or fail."""
     tensors = [*operators.inputs(node), *operators.values(node)]
-    last = next((tensor for tensor in tensors if _has_channels_last(tensor)), None)
+    last = next((tensor for tensor in tensors if has_channels_last(tensor)), None)
     if not name or last is None or name in _ANY_LAYOUT:
         return None
     if _is_of_single_elements(node, name) and name not in _ARITHMETIC:
@@ -232,14 +233,6 @@ def _channels_last(node: Node, name: str) -> tuple[str, str] | None:
         f"got a tensor of shape [{shape}] whose channels lie last, expected rows",
         "Add .contiguous() before the call, or leave memory formats out of the model: backends "
         "choose their own.",
-    )
-
-
-def _has_channels_last(tensor: torch.Tensor) -> bool:
-    return (
-        tensor.dim() == 4
-        and not tensor.is_contiguous()
-        and tensor.is_contiguous(memory_format=torch.channels_last)
     )
 
 
