@@ -26,7 +26,7 @@ def _sort_stable(
 def _sort(x: _Tensor, dim: int = -1, descending: bool = False) -> _Pair:
     """Sorts, and keeps the order of equal elements. NaN is larger than all others."""
     if x.dim() == 0:
-        return x.clone(), torch.zeros((), dtype=torch.int64)
+        return _of_scalar(x)
     dim %= x.dim()
     if x.dtype == torch.bool:
         values, places = _sort(x.to(torch.uint8), dim, descending)
@@ -46,6 +46,14 @@ def _sort(x: _Tensor, dim: int = -1, descending: bool = False) -> _Pair:
     return torch.gather(x, dim, places), places
 
 
+def _of_scalar(x: _Tensor) -> _Pair:
+    return x.clone(), torch.zeros((), dtype=torch.int64)
+
+
+def _pair(value: _Tensor, place: _Tensor, dim: int, keepdim: bool) -> _Pair:
+    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+
+
 def _argsort_stable(
     x: _Tensor, *, stable: bool, dim: int = -1, descending: bool = False
 ) -> _Tensor:
@@ -59,7 +67,7 @@ def _at(x: _Tensor, dim: int, place: Any, keepdim: bool) -> _Tensor:
 
 def _kthvalue(x: _Tensor, k: int, dim: int = -1, keepdim: bool = False) -> _Pair:
     if x.dim() == 0:
-        return x.clone(), torch.zeros((), dtype=torch.int64)
+        return _of_scalar(x)
     dim %= x.dim()
     values, places = _sort(x, dim)
     return _at(values, dim, k - 1, keepdim), _at(places, dim, k - 1, keepdim)
@@ -68,7 +76,7 @@ def _kthvalue(x: _Tensor, k: int, dim: int = -1, keepdim: bool = False) -> _Pair
 def _median_dim(x: _Tensor, dim: int, keepdim: bool = False) -> _Pair:
     """The lower one of two in the middle; NaN, if there is one."""
     if x.dim() == 0:
-        return x.clone(), torch.zeros((), dtype=torch.int64)
+        return _of_scalar(x)
     dim %= x.dim()
     values, places = _sort(x, dim)
     middle = (x.shape[dim] - 1) // 2
@@ -79,13 +87,13 @@ def _median_dim(x: _Tensor, dim: int, keepdim: bool = False) -> _Pair:
         first = torch.argmax(is_nan.to(x.dtype), dim, keepdim=True)
         value = torch.where(has_nan, torch.nan, value)
         place = torch.where(has_nan, first, place)
-    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+    return _pair(value, place, dim, keepdim)
 
 
 def _nanmedian_dim(x: _Tensor, dim: int, keepdim: bool = False) -> _Pair:
     """The lower one in the middle of those that are numbers."""
     if x.dim() == 0:
-        return x.clone(), torch.zeros((), dtype=torch.int64)
+        return _of_scalar(x)
     dim %= x.dim()
     if not x.is_floating_point():
         return _median_dim(x, dim, keepdim)
@@ -93,7 +101,7 @@ def _nanmedian_dim(x: _Tensor, dim: int, keepdim: bool = False) -> _Pair:
     numbers = torch.sum(~torch.isnan(x), dim, keepdim=True, dtype=torch.int64)
     middle = torch.div(torch.clamp(numbers - 1, min=0), 2, rounding_mode="floor")
     value, place = torch.gather(values, dim, middle), torch.gather(places, dim, middle)
-    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+    return _pair(value, place, dim, keepdim)
 
 
 def _median(x: _Tensor) -> _Tensor:
@@ -107,7 +115,7 @@ def _nanmedian(x: _Tensor) -> _Tensor:
 def _mode(x: _Tensor, dim: int = -1, keepdim: bool = False) -> _Pair:
     """The most frequent value, of equally frequent ones the smallest; the last place of it."""
     if x.dim() == 0:
-        return x.clone(), torch.zeros((), dtype=torch.int64)
+        return _of_scalar(x)
     dim %= x.dim()
     values, places = _sort(x, dim)
     # An element's run ends there, the longer the later: the first longest one is the smallest.
@@ -118,7 +126,7 @@ def _mode(x: _Tensor, dim: int = -1, keepdim: bool = False) -> _Pair:
     best = torch.argmax(counts * (size + 1) + order, dim, keepdim=True)
     last = best + torch.gather(counts, dim, best) - 1
     value, place = torch.gather(values, dim, last), torch.gather(places, dim, last)
-    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+    return _pair(value, place, dim, keepdim)
 
 
 def _searchsorted(
