@@ -1,5 +1,7 @@
 """Names of operators that a recipe may leave to a delegate that computes something else."""
 
+load("//toolchains/python:paths.bzl", "first_repeated")
+
 # As CHOICES of tools/etbuild/exact.py.
 _NAMES = ["addmm", "bilinear", "gelu", "reflection_pad"]
 
@@ -10,9 +12,10 @@ def check_inexact(label, names):
       label: of the recipe.
       names: of `allow_inexact`.
     """
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            fail("%s: allow_inexact lists \"%s\" twice. Remove one of them." % (label, name))
+    repeated = first_repeated(names)
+    if repeated:
+        fail("%s: allow_inexact lists \"%s\" twice. Remove one of them." % (label, repeated))
+    for name in names:
         if name not in _NAMES:
             close = _closest(name)
             fail("%s: allow_inexact: got \"%s\", expected one of %s.%s" % (
