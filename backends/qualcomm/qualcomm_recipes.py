@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from etbuild import BuildError, Options, RecipeContext, static_shapes
+from etbuild import BuildError, RecipeContext, static_shapes
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from vendor_sdk import Sdk
 
@@ -62,7 +62,8 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     soc_model = options.text("soc_model", "SM8650")
     skips_state = options.boolean("skip_mutable_buffer", default=True)
     skipped = {op.strip() for op in options.text("skip_ops", "").split(",") if op.strip()}
-    asked = _asked(options, "weight_sharing")
+    # Its default is the chip's.
+    asked = options.boolean("weight_sharing", default=None)
     _load_libraries(ctx)
     import qualcomm_lowering
     from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
@@ -125,12 +126,6 @@ def _as_sdk(folder: Path) -> Path:
     libraries.parent.mkdir(parents=True)
     libraries.symlink_to(folder.absolute(), target_is_directory=True)
     return root
-
-
-def _asked(options: Options, name: str) -> bool | None:
-    """The value of an option; None: it is left out, and its default depends on the chip."""
-    values = {options.boolean(name, default=default) for default in (False, True)}
-    return values.pop() if len(values) == 1 else None
 
 
 def _specs(chip: Any, are_shared: bool, *, has_floats: bool) -> Any:

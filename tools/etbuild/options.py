@@ -66,8 +66,8 @@ class Options(Mapping[str, str]):
             raise self.error(name, "a number")
         return float(value)
 
-    def boolean(self, name: str, default: bool) -> bool:
-        """An option as true or false."""
+    def boolean(self, name: str, default: bool | None) -> bool | None:
+        """An option as true or false; `default`, which may be None, where it is left out."""
         value = self._values.get(name)
         if value is None:
             return default
