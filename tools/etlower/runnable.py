@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
-from etbuild.exact import has_channels_last
 from executorch.exir import memory
 from executorch.exir.tensor import TensorSpec, contiguous_stride_from_shape
 from torch.fx import GraphModule, Node
@@ -37,17 +36,6 @@ _STRICT = frozenset(
         *("t_copy", "transpose_copy", "tril", "unbind_copy", "view_copy"),
     }
 )
-
-# Their kernels take tensors with the channels last. So do those of functions of single elements,
-# but for arithmetic with numbers.
-_ANY_LAYOUT = frozenset(
-    {
-        *("dim_order_ops", "avg_pool2d", "clamp", "convolution"),
-        *("logical_not", "max_pool2d_with_indices", "maximum", "mean", "minimum", "pow", "prod"),
-        *("remainder", "sum", "upsample_bilinear2d", "upsample_nearest2d", "var"),
-    }
-)
-_ARITHMETIC = frozenset({"add", "div", "mul", "rsub", "sub"})
 
 
 class Rows(PassBase):
@@ -105,11 +93,7 @@ def check(manager: Any, label: str) -> None:
     for method in sorted(manager.methods):
         for _, node in operators.walk(manager.exported_program(method).graph_module):
             name = _name(node)
-            found = (
-                _CHECKS.get(name, _nothing)(node)
-                or (name in _STRICT and _orders(node))
-                or _channels_last(node, name)
-            )
+            found = _CHECKS.get(name, _nothing)(node) or (name in _STRICT and _orders(node))
             if not found:
                 continue
             wrong, instead = found
@@ -218,35 +202,6 @@ def _orders(node: Node) -> tuple[str, str] | None:
         f"expected {sorted(order)}",
         "Add .contiguous() before the call, or give the method contiguous example inputs.",
     )
-
-
-def _channels_last(node: Node, name: str) -> tuple[str, str] | None:
-    """Kernels that read rows whatever the order is, or fail."""
-    tensors = [*operators.inputs(node), *operators.values(node)]
-    last = next((tensor for tensor in tensors if has_channels_last(tensor)), None)
-    if not name or last is None or name in _ANY_LAYOUT:
-        return None
-    if _is_of_single_elements(node, name) and name not in _ARITHMETIC:
-        return None
-    shape = ", ".join(map(str, last.shape))
-    return (
-        f"got a tensor of shape [{shape}] whose channels lie last, expected rows",
-        "Add .contiguous() before the call, or leave memory formats out of the model: backends "
-        "choose their own.",
-    )
-
-
-def _is_of_single_elements(node: Node, name: str) -> bool:
-    packet = getattr(torch.ops.aten, name, None)
-    overloads = [getattr(packet, each) for each in packet.overloads()] if packet else []
-    single = [op for op in overloads if _tensor_count(op) == 1]
-    pointwise = any(torch.Tag.pointwise in op.tags for op in single)
-    return pointwise and len(operators.values([*node.args])) == 1
-
-
-def _tensor_count(op: torch._ops.OpOverload) -> int:
-    arguments = [each for each in op._schema.arguments if not each.is_out]
-    return sum("Tensor" in str(each.type) for each in arguments)
 
 
 _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {

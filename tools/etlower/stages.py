@@ -43,6 +43,7 @@ from etlower import (
     control_flow,
     control_flow_bodies,
     kernels,
+    layouts,
     runnable,
     state,
     training,
@@ -151,7 +152,7 @@ def run(
     watch.lowered(edge)
     with progress.stage("emit"):
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
-        passes = [*config.passes, control_flow.CopyResults()]
+        passes = [*config.passes, layouts.RowsFirst(), control_flow.CopyResults()]
         state.check_shared(spec, edge, config, label)
         rows = runnable.Rows(config.to_out_var_pass)
         config = dataclasses.replace(config, passes=passes, to_out_var_pass=rows)

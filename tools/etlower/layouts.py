@@ -1,0 +1,123 @@
+"""Rows for kernels that read nothing else.
+
+A tensor's channels can lie last in memory (`torch.channels_last`). Delegates compute with that, and
+some of ExecuTorch's kernels do; others fail in their first call, or read rows whatever the order
+is. Those are called with copies in rows. What a delegate, a branch or the caller is handed keeps
+the order that it had.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from etbuild.exact import has_channels_last
+from executorch.exir.dialects._ops import ops
+from executorch.exir.pass_base import ExportPass, NodeMetadata, ProxyValue
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+from torch.fx.passes.infra.pass_base import PassResult
+from torch.utils import _pytree as pytree
+
+from etlower import operators
+
+_COPY = ops.edge.dim_order_ops._to_dim_order_copy.default
+_CHANNELS_LAST = [0, 2, 3, 1]
+
+# Their kernels take tensors with the channels last. So do those of functions of single elements,
+# but for arithmetic with numbers.
+_ANY_LAYOUT = frozenset(
+    {
+        *("dim_order_ops", "avg_pool2d", "clamp", "convolution"),
+        *("logical_not", "max_pool2d_with_indices", "maximum", "mean", "minimum", "pow", "prod"),
+        *("remainder", "sum", "upsample_bilinear2d", "upsample_nearest2d", "var"),
+    }
+)
+_ARITHMETIC = frozenset({"add", "div", "mul", "rsub", "sub"})
+
+
+class RowsFirst(ExportPass):
+    """Calls kernels that read rows with rows; for graphs of the edge dialect.
+
+    Graphs without such a call stay as they are.
+    """
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Changes the graph and those of its branches and loops."""
+        calls = (node for _, node in operators.walk(graph_module))
+        if not any(_reads_rows(node.target, operators.inputs(node)) for node in calls):
+            return PassResult(graph_module, False)
+        return super().call(graph_module)
+
+    def call_operator(self, op: Any, args: Any, kwargs: Any, meta: NodeMetadata) -> ProxyValue:
+        """Copies the inputs first, where that call needs it."""
+        values = pytree.tree_leaves((args, kwargs))
+        tensors = [value.data for value in values if isinstance(value, ProxyValue)]
+        if _reads_rows(op, operators.values(tensors)):
+            args, kwargs = pytree.tree_map(
+                lambda value: self._in_order(value, False, meta), (args, kwargs)
+            )
+        return super().call_operator(op, args, kwargs, meta)
+
+    def call_delegate(
+        self, lowered_module: Any, args: Any, kwargs: Any, meta: NodeMetadata
+    ) -> ProxyValue:
+        """Hands a delegate what it was lowered for."""
+        inputs = lowered_module.original_module.graph.find_nodes(op="placeholder")
+        return super().call_delegate(
+            lowered_module, self._all_in_order(args, inputs, meta), kwargs, meta
+        )
+
+    def call_submodule(self, graph_module: GraphModule, inputs: Any) -> PassResult:
+        """Remembers in which order a graph hands out its results."""
+        before = getattr(self, "_results", None)
+        self._results = graph_module.graph.output_node().args[0]
+        try:
+            return super().call_submodule(graph_module, inputs)
+        finally:
+            self._results = before
+
+    def output(self, results: Any, meta: NodeMetadata) -> ProxyValue:
+        """Hands out the results in that order."""
+        return super().output(self._all_in_order(results, self._results, meta), meta)
+
+    def _all_in_order(self, values: Any, like: Any, meta: NodeMetadata) -> Any:
+        flat, tree = pytree.tree_flatten(values)
+        models = pytree.tree_leaves(like)
+        return pytree.tree_unflatten(
+            [
+                self._in_order(value, _is_last(model), meta)
+                for value, model in zip(flat, models, strict=True)
+            ],
+            tree,
+        )
+
+    def _in_order(self, value: Any, last: bool, meta: NodeMetadata) -> Any:
+        if not isinstance(value, ProxyValue) or not isinstance(value.data, torch.Tensor):
+            return value
+        if value.data.dim() != len(_CHANNELS_LAST) or has_channels_last(value.data) == last:
+            return value
+        order = _CHANNELS_LAST if last else sorted(_CHANNELS_LAST)
+        return super().call_operator(_COPY, (value,), {"dim_order": order}, meta)
+
+
+def _is_last(node: Any) -> bool:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return isinstance(value, torch.Tensor) and has_channels_last(value)
+
+
+def _reads_rows(target: Any, tensors: list[torch.Tensor]) -> bool:
+    overload = getattr(target, "_op", target)
+    name = str(overload).removeprefix("aten.").partition(".")[0]
+    if not isinstance(overload, OpOverload) or name in _ANY_LAYOUT:
+        return False
+    if not any(map(has_channels_last, tensors)):
+        return False
+    of_one = len(tensors) == 1 and name not in _ARITHMETIC
+    takes_it = torch.Tag.pointwise in overload.tags and (of_one or _are_alike(tensors))
+    return not takes_it
+
+
+def _are_alike(tensors: list[torch.Tensor]) -> bool:
+    shapes = {tuple(map(str, tensor.shape)) for tensor in tensors}
+    return len(shapes) == 1 and all(map(has_channels_last, tensors))
