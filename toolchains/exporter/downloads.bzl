@@ -4,8 +4,7 @@ A hash says what a file is, a URL only where it lies: any URL that has the hash 
 fetches nothing again. Tags, comments of locks and the lists of the root module's `executorch.file_urls()` have
 URLs, always as `<URL>#sha256=<64 hex digits>` where the hash is not beside them. What has a URL
 never asks another place; what has none comes from where pip's settings lead (package_file.bzl), or through npm or
-apt. A repository rule that fetches a pinned file asks
-`download_known` first.
+apt. A repository rule that fetches another pinned file asks `download_known` first.
 """
 
 load("@bazel_tools//tools/build_defs/repo:utils.bzl", "get_auth")

@@ -12,8 +12,9 @@ The repository holds a private copy of an interpreter and the packages of one or
 were asked for in `scripts`.
 """
 
-load("//toolchains/exporter:downloads.bzl", "LOCK_COMMENT", "download", "merged_file_urls", "parse_file_urls", "root_file_urls")
+load("//toolchains/exporter:downloads.bzl", "LOCK_COMMENT", "merged_file_urls", "parse_file_urls")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "PYTHON_VERSION", "find_host_python")
+load("//toolchains/exporter:package_file.bzl", "fetch_files", "pinned_file")
 load("//toolchains/python:paths.bzl", "own_name")
 
 # Everything that the installer consists of: a change makes the environment again.
@@ -43,9 +44,6 @@ _INSTALLER = [
     Label("//toolchains/exporter/fetch:" + file)
     for file in [
         "__init__.py",
-        "index.py",
-        "network.py",
-        "settings.py",
         "tags.py",
     ]
 ] + [
@@ -107,9 +105,14 @@ def _check_versions(rctx):
                   "executorch.exporter() and its locks agree: bazel run " +
                   "@rules_executorch//toolchains/exporter:lock.update").format(rctx.name, package, got, expected))
 
-def _run_installer(rctx, arguments, quiet):
-    """Runs the installer; returns what it prints, or fails with its message."""
+# The exit code of the installer where it lacks files: another workspace's packages were changed, and so are not linked.
+_MISSING_FILES = 3
+
+def _run_installer(rctx, arguments, quiet, may_lack_files = False):
+    """Runs the installer; returns what it prints, or fails with its message; None: it lacks files."""
     result = rctx.execute(arguments, timeout = 3600, quiet = quiet)
+    if result.return_code == _MISSING_FILES and may_lack_files:
+        return None
     if result.return_code != 0:
         said = result.stderr.strip()
         if "error: " in said:
@@ -117,35 +120,32 @@ def _run_installer(rctx, arguments, quiet):
         fail("@{}: the exporter environment could not be installed\n{}".format(rctx.name, said))
     return result.stdout
 
-def _download_files(rctx, arguments):
-    """Downloads those of the locks' files that this machine installs and of which a URL is known.
-
-    Returns:
-      Bool: whether there are any, in the folder `files`.
-    """
+def _fetch_wheels(rctx, arguments):
+    """Downloads the wheels that the installer needs to `files/<package>/<name>`."""
+    said = _run_installer(rctx, arguments + ["--needed"], quiet = True)
+    needed = json.decode(said.strip().split("\n")[-1])
     locks = rctx.attr.locks + [label for label in _INSTALLER if label.name.endswith(".txt")]
-    urls = merged_file_urls(
-        [parse_file_urls(rctx.read(label), str(label), LOCK_COMMENT) for label in locks] + [root_file_urls(rctx)],
-    )
-    if not urls:
-        return False
-    rctx.file("files/urls.json", json.encode(urls))
-    said = _run_installer(rctx, arguments + ["--wanted_files", "files/urls.json"], quiet = True)
-    rctx.delete("files/urls.json")
+    urls = merged_file_urls([parse_file_urls(rctx.read(label), str(label), LOCK_COMMENT) for label in locks])
+    files = []
+    for entry in needed:
+        package, _, version = entry["requirement"].partition("==")
+        files.append(pinned_file(
+            entry["requirement"],
+            entry["sha256"],
+            "files/%s/%s-%s.whl" % (package, package, version),
+            indexes = [rctx.attr.torch_index] if package == "torch" and rctx.attr.torch_index else [],
+        ))
+    rctx.report_progress("downloading %d packages" % len(files))
+    fetch_files(rctx, files, urls)
 
-    # All at once.
-    downloads = [
-        download(
-            rctx,
-            struct(sha256 = sha256, urls = urls[sha256]),
-            "files/%s/%s" % (sha256, name),
-            block = False,
-        )
-        for sha256, name in json.decode(said.strip().split("\n")[-1]).items()
-    ]
-    for pending in downloads:
-        pending.wait()
-    return bool(downloads)
+def _install(rctx, arguments):
+    for may_lack_files in (True, False):
+        _fetch_wheels(rctx, arguments)
+        rctx.report_progress("installing the packages of " + ", ".join([label.name for label in rctx.attr.locks]))
+        done = _run_installer(rctx, arguments + ["--files", "files"], quiet = False, may_lack_files = may_lack_files)
+        rctx.delete("files")
+        if done != None:
+            break
 
 def _link_libraries(rctx, folder):
     """Links `libx.so` to `libx.so.2`, and `libx.dylib` to `libx.2.dylib`: wheels leave out the names that runtimes open."""
@@ -169,8 +169,6 @@ def _python_environment_impl(rctx):
     arguments = [python, "-I", "-B", installer, "--python", python, "--output", ".", "--share"]
     for lock in locks:
         arguments += ["--locks", lock]
-    if rctx.attr.torch_index:
-        arguments += ["--torch_index", rctx.attr.torch_index]
     if rctx.attr.lite:
         arguments.append("--lite")
     if rctx.attr.purpose:
@@ -180,12 +178,7 @@ def _python_environment_impl(rctx):
     for label in rctx.attr.base_locks:
         arguments += ["--base_locks", _watched(rctx, label)]
 
-    names = ", ".join([label.name for label in rctx.attr.locks])
-    if _download_files(rctx, arguments):
-        arguments += ["--files", "files"]
-    rctx.report_progress("installing the packages of " + names)
-    _run_installer(rctx, arguments, quiet = False)
-    rctx.delete("files")
+    _install(rctx, arguments)
     _check_versions(rctx)
 
     for folder in rctx.attr.library_paths:

@@ -81,7 +81,11 @@ class Machine:
             return 0
 
     def bazelw(
-        self, *arguments: str, cwd: Path | None = None, program: Path | None = None
+        self,
+        *arguments: str,
+        cwd: Path | None = None,
+        program: Path | None = None,
+        **variables: str,
     ) -> subprocess.CompletedProcess[str]:
         """Runs `bazelw`."""
         return subprocess.run(
@@ -90,7 +94,7 @@ class Machine:
             text=True,
             check=False,
             cwd=cwd or self.workspace,
-            env=self.environment,
+            env={**self.environment, **variables},
             timeout=60,
         )
 

@@ -57,7 +57,7 @@ def make_wheel(tmp_path: Path) -> MakeWheel:
 
 @pytest.fixture
 def origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Origin:
-    """The origin that this test's settings lead to: the wheels of make_wheel only."""
+    """Settings that lead to the wheels of make_wheel only, and a scratch folder."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     (tmp_path / "empty").mkdir()

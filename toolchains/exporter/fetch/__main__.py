@@ -1,4 +1,4 @@
-"""Fetches one file of a package: `python3 -I path/to/fetch --help`."""
+"""Finds files of packages: `python3 -I path/to/fetch --help`."""
 
 import os
 import sys

@@ -1,9 +1,11 @@
-"""Finds files of Python packages by hash and fetches them; none of them runs.
+"""Finds files of Python packages by hash; none of them runs.
 
 The places are those of pip's settings: folders and pages of `find-links`, then simple indexes, as
 HTML or JSON. A hash says which file is right, so the first place that has it is as good as any. A
 place that tells no hashes is asked for a file of the right name, whose hash is then compared.
 Wheels and source archives come in the same way.
+
+Repository rules have Bazel download the files (find.py); `bazelw` does it itself.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import http.client
 import json
 import tempfile
 import urllib.error
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urljoin, urlsplit
@@ -66,7 +68,7 @@ class File:
 
 
 @dataclass
-class _Search:
+class Search:
     """Everything that was found, and where, for messages."""
 
     problems: list[str] = field(default_factory=list)
@@ -107,15 +109,20 @@ def links_of(page: bytes, kind: str, url: str) -> list[File]:
         whole = urljoin(url, link)
         parts = urlsplit(whole)
         told = parse_qs(parts.fragment).get("sha256", [""])[0]
-        found.append(File(whole, unquote(parts.path).rpartition("/")[2], sha256 or told))
+        found.append(File(whole, name_of(whole), sha256 or told))
     return found
+
+
+def name_of(url: str) -> str:
+    """The last part of a URL's path, unquoted."""
+    return unquote(urlsplit(url).path).rpartition("/")[2]
 
 
 def _folder(path: Path) -> list[File]:
     return [File(file.absolute().as_uri(), file.name) for file in sorted(path.iterdir())]
 
 
-def _local(place: str) -> Path | None:
+def local_path(place: str) -> Path | None:
     """The path of a place that is no URL, or a file's URL."""
     parts = urlsplit(place)
     if parts.scheme == "file":
@@ -131,9 +138,10 @@ class Index:
         self._more = tuple(url.rstrip("/") + "/" for url in more)
         self._settings = settings
         self.network = Network(settings, self._more)
+        self.advice = _UNKNOWN if settings.index_is_unknown else _CHECK
 
     def _page(self, url: str) -> list[File]:
-        path = _local(url)
+        path = local_path(url)
         if path is None and urlsplit(url).path.endswith((".whl", *_ARCHIVES)):
             return links_of(f'<a href="{url}">'.encode(), "text/html", url)
         if path is None:
@@ -146,9 +154,9 @@ class Index:
             return [File(path.absolute().as_uri(), path.name)] if path.exists() else []
         return links_of(path.read_bytes(), "text/html", base) if path.exists() else []
 
-    def listings(self, name: str, search: _Search | None = None) -> Iterator[list[File]]:
+    def listings(self, name: str, search: Search | None = None) -> Iterator[list[File]]:
         """Returns what each place has of a package, one after the other."""
-        search = search or _Search()
+        search = search or Search()
         indexes = [*self._settings.index_urls, *self._more]
         for place in [*self._settings.find_links, *(f"{i}{canonical(name)}/" for i in indexes)]:
             search.places.append(without_login(place))
@@ -160,29 +168,10 @@ class Index:
             except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
                 search.problems.append(f"{without_login(place)}: {reason_of(error)}")
 
-    def candidates(self, wanted: Wanted, search: _Search) -> Iterator[File]:
+    def candidates(self, wanted: Wanted, search: Search) -> Iterator[File]:
         """Files that may be the right one: of each place the best first."""
         for files in self.listings(wanted.name, search):
-            ranked = []
-            for file in files:
-                place = _place(file, wanted)
-                if place is None:
-                    continue
-                if file.sha256 and file.sha256 not in wanted.hashes:
-                    search.others.append(f"{file.name} (sha256 {file.sha256})")
-                    continue
-                ranked.append((not file.sha256, place, file.name, file.url, file))
-            for *_, file in sorted(ranked):
-                yield file
-
-    def fetch(self, wanted: Wanted, folder: Path) -> Path:
-        """Puts the file into a folder, or raises FetchError."""
-        folder.mkdir(parents=True, exist_ok=True)
-        search = _Search()
-        for file in self.candidates(wanted, search):
-            if path := self._get(file, wanted.hashes, folder, search):
-                return path
-        raise _not_found(wanted, search, _UNKNOWN if self._settings.index_is_unknown else _CHECK)
+            yield from best_first(files, wanted, search)
 
     def fetch_newest(
         self, name: str, key: Callable[[str], tuple[int, ...] | None], folder: Path
@@ -193,7 +182,7 @@ class Index:
           key: of a version: what versions are compared by; None for those that do not count.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        search, order = _Search(), tags.order(tags.platforms())
+        search, order = Search(), tags.order(tags.platforms())
         for files in self.listings(name, search):
             ranked = []
             for file in files:
@@ -202,32 +191,44 @@ class Index:
                 if version and place is not None:
                     ranked.append((version, -place, file.name, file.url, file))
             for *_, file in sorted(ranked, reverse=True):
-                hashes = frozenset([file.sha256] if file.sha256 else ())
-                if path := self._get(file, hashes, folder, search):
+                if path := _downloaded(file, self.network, folder, search):
                     return path
         found = "".join(f"\n  {problem}" for problem in [*search.problems, *search.others])
         places = ", ".join(search.places) or "no place"
-        advice = _UNKNOWN if self._settings.index_is_unknown else _CHECK
-        raise FetchError(f"{name}: no wheel for this machine found in {places}. {advice}{found}")
+        text = f"{name}: no wheel for this machine found in {places}. {self.advice}{found}"
+        raise FetchError(text)
 
-    def _get(
-        self, file: File, hashes: Collection[str], folder: Path, search: _Search
-    ) -> Path | None:
-        """Downloads a file, or notes why not; where there are no hashes, any file will do."""
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as scratch:
-            path = Path(scratch, "file")
-            try:
-                self.network.download(file.url, path)
-            except (OSError, http.client.HTTPException) as error:
-                if getattr(error, "errno", None) == errno.ENOSPC:
-                    raise
-                search.problems.append(f"{without_login(file.url)}: {reason_of(error)}")
-                return None
-            got = sha256_of(path)
-            if got in hashes or not hashes:
-                return path.replace(folder / file.name)
-            search.others.append(f"{file.name} (sha256 {got})")
+
+def best_first(files: Iterable[File], wanted: Wanted, search: Search) -> list[File]:
+    """Those of a place's files that may be the right one."""
+    ranked = []
+    for file in files:
+        place = _place(file, wanted)
+        if place is None:
+            continue
+        if file.sha256 and file.sha256 not in wanted.hashes:
+            search.others.append(f"{file.name} (sha256 {file.sha256})")
+            continue
+        ranked.append((not file.sha256, place, file.name, file.url, file))
+    return [file for *_, file in sorted(ranked)]
+
+
+def _downloaded(file: File, network: Network, folder: Path, search: Search) -> Path | None:
+    """Downloads a file, or notes why not; where no hash is told, any file will do."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as scratch:
+        path = Path(scratch, "file")
+        try:
+            network.download(file.url, path)
+        except (OSError, http.client.HTTPException) as error:
+            if getattr(error, "errno", None) == errno.ENOSPC:
+                raise
+            search.problems.append(f"{without_login(file.url)}: {reason_of(error)}")
             return None
+        got = sha256_of(path)
+        if got == file.sha256 or not file.sha256:
+            return path.replace(folder / file.name)
+        search.others.append(f"{file.name} (sha256 {got})")
+        return None
 
 
 def _place(file: File, wanted: Wanted) -> int | None:
@@ -249,7 +250,8 @@ def _place(file: File, wanted: Wanted) -> int | None:
     return place if same or file.sha256 in wanted.hashes else None
 
 
-def _not_found(wanted: Wanted, search: _Search, advice: str) -> FetchError:
+def not_found(wanted: Wanted, search: Search, advice: str) -> FetchError:
+    """The error of a search that had no result."""
     kind = "source archive" if wanted.order is None else "wheel for this machine"
     expected = sorted(wanted.hashes)
     others = f" or one of {len(expected) - 1} more" if expected[1:] else ""

@@ -11,7 +11,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -20,7 +20,7 @@ from .settings import Settings
 
 Value = TypeVar("Value")
 # Where systems keep certificates; for interpreters that know of none.
-_BUNDLES = ("/etc/ssl/cert.pem", "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/cert.pem")
+BUNDLES = ("/etc/ssl/cert.pem", "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/cert.pem")
 
 
 class Truncated(OSError):
@@ -31,6 +31,23 @@ def without_login(url: str) -> str:
     """A URL as it may be shown, without user and password."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+
+
+def request_url(url: str) -> str:
+    """A URL as a server is asked for it, without user, password and fragment."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+
+
+def logins(urls: Iterable[str]) -> dict[str | None, tuple[str, str]]:
+    """Users and passwords in URLs by host; they hold for other files of it."""
+    found = {}
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.username is not None:
+            login = unquote(parts.username), unquote(parts.password or "")
+            found[parts.hostname] = login
+    return found
 
 
 def reason_of(error: Exception) -> str:
@@ -50,7 +67,7 @@ def _context(settings: Settings, trusted: bool) -> ssl.SSLContext:
             cafile=None if folder else settings.cert or None,
             capath=settings.cert if folder else None,
         )
-        bundle = next(filter(os.path.exists, _BUNDLES), "")
+        bundle = next(filter(os.path.exists, BUNDLES), "")
         if not settings.cert and bundle and not context.cert_store_stats()["x509_ca"]:
             context.load_verify_locations(bundle)
     if settings.client_cert:
@@ -75,30 +92,24 @@ class Network:
     def __init__(self, settings: Settings, urls: tuple[str, ...] = ()) -> None:
         """`urls` may have logins for other files of their hosts."""
         self.settings = settings
-        self._logins = {}
-        for url in (*settings.index_urls, *settings.find_links, *urls):
-            parts = urlsplit(url)
-            if parts.username is not None:
-                self._logins[parts.hostname] = (parts.username, parts.password or "")
+        self._logins = logins((*settings.index_urls, *settings.find_links, *urls))
         self._openers: dict[bool, urllib.request.OpenerDirector] = {}
 
     def request(self, url: str, headers: Mapping[str, str]) -> urllib.request.Request:
         """A request with the login for its host."""
         parts = urlsplit(url)
-        clean = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
-        request = urllib.request.Request(clean, headers=dict(headers))
-        login = self._login(parts.hostname or "")
-        if parts.username is not None:
-            login = (parts.username, parts.password or "")
+        request = urllib.request.Request(request_url(url), headers=dict(headers))
+        login = self.login_in(url) or self._netrc(parts.hostname or "")
         if login and parts.scheme in ("http", "https"):
-            text = ":".join(unquote(word) for word in login).encode()
-            coded = base64.b64encode(text).decode()
+            coded = base64.b64encode(":".join(login).encode()).decode()
             request.add_unredirected_header("Authorization", f"Basic {coded}")
         return request
 
-    def _login(self, host: str) -> tuple[str, str] | None:
-        if host in self._logins:
-            return self._logins[host]
+    def login_in(self, url: str) -> tuple[str, str] | None:
+        """The login for a URL in itself or in another one of its host."""
+        return (self._logins | logins([url])).get(urlsplit(url).hostname)
+
+    def _netrc(self, host: str) -> tuple[str, str] | None:
         path = self.settings.netrc or os.path.join(os.environ.get("HOME", ""), ".netrc")
         try:
             entry = netrc.netrc(path).authenticators(host)

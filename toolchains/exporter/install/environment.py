@@ -16,8 +16,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fetch import tags
-
 from . import (
     bytecode,
     files,
@@ -43,23 +41,23 @@ class Request:
     locks: list[Path] = field(default_factory=list)
     output: Path = Path()
     python: str = sys.executable
-    torch_index: str = ""
     lite: bool = False
     base_locks: list[Path] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
     files: Path | None = None
     share: bool = False
-    wanted_files: Path | None = None
+    needed: bool = False
     purpose: str = ""
 
 
-def wanted_files(request: Request) -> dict[str, str]:
-    """The files that this machine installs and whose URLs are known: sha256 to name."""
-    urls_by_sha256 = json.loads(request.wanted_files.read_text(encoding="utf-8"))
-    requirements = [*_requirements(request).values()]
+def needed(request: Request) -> list[dict[str, object]]:
+    """The packages whose files this install takes; not those that another workspace installed."""
+    requirements = _requirements(request)
+    entry = _entry(request, requirements)
+    listed = [] if entry and entry.is_dir() else [*requirements.values()]
     if not request.base_locks:
-        requirements += locks.load([relocation.TOOLS_LOCK]).values()
-    return files.wanted(requirements, urls_by_sha256, tags.order(tags.platforms()))
+        listed += relocation.tools_requirements()
+    return files.needed(listed)
 
 
 def create(request: Request) -> None:
@@ -93,7 +91,7 @@ def _create(request: Request, root: Path, executor: Executor) -> None:
     start = time.monotonic()
     source = interpreter.inspect(request.python)
     downloaded = files.downloaded(request.files) if request.files else {}
-    origin = packages.Origin(root.parent / "fetched", downloaded)
+    origin = packages.Origin(root.parent / "scratch", downloaded)
     requirements = _requirements(request)
     count = f"{len(requirements)} package{'' if len(requirements) == 1 else 's'}"
     _report(f"{request.purpose or f'Python {source.version}'}: {count}", start)
@@ -104,7 +102,7 @@ def _create(request: Request, root: Path, executor: Executor) -> None:
         _report(f"linked the packages that another workspace installed: {entry}", start)
     else:
         versions = _install_packages(request, origin, requirements, source.name, root)
-        _report(f"fetched {count}; kept in {entry or 'this repository'}", start)
+        _report(f"installed {count}; kept in {entry or 'this repository'}", start)
         roots += [root / name for name in ("site-packages", "lite") if (root / name).is_dir()]
     if not request.base_locks:
         _report("copying the interpreter", start)
@@ -137,7 +135,7 @@ def _install_packages(
 ) -> dict[str, str]:
     """Installs what workspaces share; returns the packages' versions."""
     site_packages = root / "site-packages"
-    installed = packages.install(origin, requirements, request.torch_index, site_packages)
+    installed = packages.install(origin, requirements, site_packages)
     if request.scripts:
         python = "" if request.base_locks else python
         scripts.create(request.scripts, installed, root / "bin", python)

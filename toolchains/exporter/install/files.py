@@ -1,50 +1,47 @@
-"""Files of locks that Bazel downloads for this machine, and where it put them.
+"""Files that Bazel downloads for an install, and where it puts them.
 
-A lock has hashes of a package's files for several platforms; URLs are known of some. The installer
-names those that this machine takes (`install --wanted_files`), Bazel downloads them to
-`<folder>/<sha256>/<name>`, and the installer takes them from there (`--files`). It fetches the
-others itself.
+A lock has hashes of a package's files for several platforms. The installer lists the packages that
+it needs files of (`install --needed`), Bazel finds and downloads one of each to
+`<folder>/<package>/<name>`, and the installer takes them from there (`--files`), by hash. It opens
+no connection itself.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-from fetch.tags import Order, rank
-
+from .errors import InstallError
 from .locks import Requirement
 
 
-def file_name(url: str) -> str:
-    """The last part of a URL's path, unquoted."""
-    return unquote(urlsplit(url).path).rpartition("/")[2]
+class MissingFilesError(InstallError):
+    """Files are needed that were not handed over."""
 
 
-def wanted(
-    requirements: Iterable[Requirement], urls_by_sha256: Mapping[str, list[str]], order: Order
-) -> dict[str, str]:
-    """The best file of each requirement that a URL is known of: sha256 to name.
-
-    Args:
-      urls_by_sha256: of files of any packages.
-      order: tags of wheels, the best first.
-    """
-    chosen = {}
-    for requirement in requirements:
-        ranked = []
-        for sha256 in sorted(requirement.hashes & urls_by_sha256.keys()):
-            name = file_name(urls_by_sha256[sha256][0])
-            place = rank(name, order)
-            if place is not None:
-                ranked.append((place, sha256, name))
-        if ranked:
-            _, sha256, name = min(ranked)
-            chosen[sha256] = name
-    return chosen
+def needed(requirements: Iterable[Requirement]) -> list[dict[str, object]]:
+    """The packages of requirements for Bazel: "requirement", and "sha256" of possible files."""
+    return [
+        {"requirement": f"{r.name}=={r.version}", "sha256": sorted(r.hashes)} for r in requirements
+    ]
 
 
 def downloaded(folder: Path) -> dict[str, Path]:
-    """The files in `<folder>/<sha256>/<name>`: sha256 to path."""
-    return {path.parent.name: path.absolute() for path in sorted(folder.glob("*/*"))}
+    """The files in `<folder>/<package>/<name>`: sha256 to path."""
+    return {_sha256(path): path.absolute() for path in sorted(folder.glob("*/*"))}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def of(requirement: Requirement, files: Mapping[str, Path]) -> Path:
+    """The file of a requirement, of files by sha256; raises MissingFilesError."""
+    for sha256 in sorted(requirement.hashes & files.keys()):
+        return files[sha256]
+    raise MissingFilesError(
+        f"{requirement.name}=={requirement.version}: file not found: got {len(files)} files, "
+        "expected one of the lock's. Hand it over with --files; `--needed` lists all."
+    )

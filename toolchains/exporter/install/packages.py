@@ -1,43 +1,29 @@
-"""Fetches the wheels of locks and unpacks them, without what prune.toml leaves out.
-
-torch comes from where a CPU build is: the lock has no hash of the registry's CUDA build for Linux.
-pip's own settings come first: a machine may have a CPU build already (a mirror, find-links).
-"""
+"""Unpacks the wheels of locks, without what prune.toml leaves out."""
 
 from __future__ import annotations
 
 import configparser
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.parser import BytesHeaderParser
 from pathlib import Path, PurePosixPath
 from shutil import copyfileobj
 
 from fetch import tags
-from fetch.index import Index, Wanted
-from fetch.settings import Settings, read
 
-from . import prune
+from . import files, prune
 from .errors import InstallError
 from .locks import Requirement, canonical
-
-# Requests at once.
-_FETCHES = 8
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The places that wheels come from: files that are there, by sha256, then pip's settings.
-
-    `scratch` is a folder for what is fetched, in the file system of what is installed.
-    """
+    """The wheels that are there, by sha256; a scratch folder where the environment is made."""
 
     scratch: Path
     files: Mapping[str, Path] = field(default_factory=dict)
-    settings: Settings = field(default_factory=read)
 
 
 @dataclass
@@ -59,38 +45,11 @@ class _Member:
     is_program: bool
 
 
-def fetch(
-    origin: Origin, requirements: Iterable[Requirement], torch_index: str = ""
-) -> Iterator[tuple[Requirement, Path]]:
-    """Yields the wheel of each requirement, in their order.
-
-    Args:
-      torch_index: an index of CPU builds of torch, asked after those of the settings; empty: none.
-    """
-    order = tags.order(tags.platforms())
-    index = Index(origin.settings)
-    of_torch = Index(origin.settings, [torch_index]) if torch_index else index
-
-    def get(requirement: Requirement) -> tuple[Requirement, Path]:
-        for sha256 in sorted(requirement.hashes & origin.files.keys()):
-            return requirement, origin.files[sha256]
-        wanted = Wanted(requirement.name, requirement.version, requirement.hashes, order)
-        chosen = of_torch if requirement.name == "torch" else index
-        return requirement, chosen.fetch(wanted, origin.scratch / "wheels" / requirement.name)
-
-    executor = ThreadPoolExecutor(_FETCHES)
-    try:
-        yield from executor.map(get, requirements)
-    finally:
-        executor.shutdown(cancel_futures=True)
-
-
-def install(
-    origin: Origin, requirements: Mapping[str, Requirement], torch_index: str, output: Path
-) -> Installed:
+def install(origin: Origin, requirements: Mapping[str, Requirement], output: Path) -> Installed:
     """Installs packages into the new folder `output`, programs into the scratch folder."""
     wheels, whole = [], 0
-    for requirement, path in fetch(origin, requirements.values(), torch_index):
+    for requirement in requirements.values():
+        path = files.of(requirement, origin.files)
         wheels.append(path)
         whole += path.stat().st_size
         size = f"({path.stat().st_size / 1e6:.1f} MB)"

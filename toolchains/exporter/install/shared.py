@@ -38,7 +38,7 @@ def folder(environment: Mapping[str, str] = os.environ) -> Path | None:
 def key(texts: Iterable[bytes]) -> str:
     """A hash of all that packages depend on: these texts, the installer, Python, the machine."""
     total = hashlib.sha256()
-    sources = sorted([*_HERE.glob("*.py"), *_HERE.parent.glob("fetch/*.py")])
+    sources = sorted(_HERE.glob("*.py"))
     # The first platform tags name the C library, by which wheels are chosen.
     machine = f"{sys.version} {sys.platform} {tags.platforms()[:2]}"
     rules = _HERE.parent / "locks/prune.toml"

@@ -34,6 +34,7 @@ class Cache:
         self.modules = root / f"modules-{SCHEMA}"
         self.bazelisk = root / f"bazelisk-{SCHEMA}-{machine}"
         self.stubs = root / "stubs"
+        self.certificates = root / "certificates"  # Keystores named by their content.
         self.rc_files = root / "rc"  # Named by their content.
         self.bazel_tools = root / "bazel_tools"  # The module files of installed Bazels' own tools.
 
@@ -96,11 +97,13 @@ def new_directory(final: Path) -> Iterator[tuple[Path, Path]]:
         directory.rename(final)
 
 
-def write_file(path: Path, content: str, *, executable: bool = False) -> None:
+def write_file(path: Path, content: str | bytes, *, executable: bool = False) -> None:
     """Writes a file atomically: readers see the old content or the new, nothing in between."""
+    if isinstance(content, str):
+        content = content.encode("utf-8", "surrogateescape")
     path.parent.mkdir(parents=True, exist_ok=True)
     with scratch_directory(path.parent) as scratch:
         temporary = scratch / path.name
-        temporary.write_text(content, encoding="utf-8", errors="surrogateescape")
+        temporary.write_bytes(content)
         temporary.chmod(0o755 if executable else 0o644)
         temporary.replace(path)

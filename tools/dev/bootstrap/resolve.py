@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from debian.command import ActionableError
+from fetch import settings
 
-from bootstrap import assemble, candidates, modules
+from bootstrap import assemble, candidates, modules, trust
 from bootstrap.cache import Cache, write_file
 from bootstrap.candidates import MINIMUM, Candidate, Version, format_version, parse_version
 from bootstrap.console import INSTALL_BAZEL, progress, warn
@@ -24,7 +25,7 @@ from bootstrap.network import provide_bazelisk, why_no_download, why_unreachable
 from bootstrap.rcfile import UserOptions, render
 
 # `bazelw` names it, too.
-FORMAT = "bazelw-decision 4"
+FORMAT = "bazelw-decision 5"
 
 _MODULES_VARIABLE = "RULES_EXECUTORCH_MODULES"
 
@@ -130,6 +131,9 @@ def _decide_assembled(request: Request, prefix: Path) -> Decision:
     label = assemble.assembled_version(prefix)
     version = parse_version(label) or MINIMUM
     decision = Decision(prefix / assemble.CLIENT, assemble.startup_options(prefix), version=label)
+    if certificates := trust.bundle(settings.read()):
+        decision.options += trust.provide(request.cache.certificates, certificates)
+        decision.unchanged.append(certificates)
     if request.workspace is not None:
         _warn_of_other_version(request.workspace / ".bazelversion", version)
         tools = prefix / assemble.INSTALL_BASE / candidates.EMBEDDED_TOOLS
