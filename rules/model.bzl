@@ -3,6 +3,7 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtModelInfo", "EtPackagesInfo")
 load("//rules/private:expect_action.bzl", "with_expected")
+load("//rules/private:given_inputs.bzl", "PREPROCESSING_DOC", "image_packages")
 load("//rules/private:lowerable.bzl", "LowerableInfo", "model_info")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "python_sources")
@@ -30,6 +31,9 @@ def _adapter(ctx):
     others = [file for file in files if file not in values]
     return struct(files = values, rest = depset(ctx.files.data + others), entry_point = entry_point)
 
+def _image_packages(test_inputs):
+    return image_packages(test_inputs)
+
 def _et_model_impl(ctx):
     _check_function(ctx, "entry_point", "models.llama:build")
     python = python_sources(ctx, ctx.files.data)
@@ -43,7 +47,9 @@ def _et_model_impl(ctx):
         data = depset(ctx.files.data + ctx.files.adapter),
         packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
         memory_mb = ctx.attr.memory_mb,
-    ))
+        test_inputs = ctx.files.test_inputs,
+        preprocessing = ctx.attr.preprocessing,
+    ), [ctx.attr._image_packages[EtPackagesInfo]] if ctx.attr._image_packages else [])
     return [
         DefaultInfo(files = depset(ctx.files.srcs)),
         OutputGroupInfo(expected = depset([model.expected])),
@@ -117,6 +123,16 @@ its programs).
             doc = "Layers of Python packages that the sources import in addition to the exporter's: " +
                   "et_packages targets, such as those of `executorch.backend_packages`.",
         ),
+        "preprocessing": attr.string_dict(
+            doc = PREPROCESSING_DOC,
+        ),
+        "test_inputs": attr.label_list(
+            allow_files = True,
+            doc = "Files with inputs that programs are compared on, beside those of the code: .npy, .npz, " +
+                  ".safetensors, .wav, images, and a preprocessor_config.json for images. Changing them lowers " +
+                  "nothing. [Which file is which input](../howto/debug.md#inputs-from-files).",
+        ),
+        "_image_packages": attr.label(default = _image_packages, providers = [EtPackagesInfo]),
     },
     provides = [EtModelInfo],
     # Its deps are for the platform that the exporter runs on.

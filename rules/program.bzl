@@ -242,11 +242,12 @@ def et_program(*, name, lowering = None, **kwargs):
     `<name>.lowering` lowers the program once for all configurations. Changing `-c`, `--copt`, `--features` or
     `--platforms`, and transitions, link again but lower nothing.
 
-    Two companions have the tag `manual`, so patterns such as `//...` skip them:
+    Three companions have the tag `manual`, so patterns such as `//...` skip them:
 
     ```sh
     bazel run //x:prog.evaluate -- --text wiki.txt    # perplexity, or outputs, against the eager model
     bazel run //x:prog.benchmark -- --html bench.html # time and memory, by operator and module
+    bazel run //x:prog.divergence -- --inputs x.npy   # the module where the numbers part from the eager model's
     ```
 
     Args:

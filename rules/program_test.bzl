@@ -1,17 +1,23 @@
 """et_program_test: runs a program and compares it with the eager model."""
 
-load("//rules:providers.bzl", "EtProgramInfo")
+load("//rules:providers.bzl", "EtPackagesInfo", "EtProgramInfo")
 load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:backend_packages.bzl", "emulated_runtime", "running_packages")
 load("//rules/private:emulation.bzl", "EMULATED", "emulated_recipe", "running_program")
+load("//rules/private:expect_action.bzl", "with_expected")
+load("//rules/private:given_inputs.bzl", "PREPROCESSING_DOC", "image_packages")
+load("//rules/private:lowerable.bzl", "changed")
 load("//rules/private:older_runs.bzl", "OLDER_ATTRIBUTES", "older_runs")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:paths.bzl", "readable_label")
+load("//toolchains/python:paths.bzl", "readable_label", "repository_root")
 load("//toolchains/python:python_tool.bzl", "tool_attributes")
 load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
 load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
+
+# As in tools/etlower/metrics.py.
+METRICS = ("boxes", "cosine", "tokens", "top1", "word_accuracy")
 
 # Of an element, absolute and relative, unless attributes say otherwise.
 _TOLERANCE = "1e-4"
@@ -22,6 +28,7 @@ def _et_program_test_impl(ctx):
             check_at_least_zero(ctx.label, name, getattr(ctx.attr, name))
     if ctx.attr.min_sqnr_db:
         check_number(ctx.label, "min_sqnr_db", ctx.attr.min_sqnr_db)
+    _check_metric(ctx)
     program = running_program(ctx)
     info = program.info
     adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None
@@ -43,7 +50,7 @@ def _et_program_test_impl(ctx):
     fitted = [fit(ctx, programs = [info], runtime = emulated.runtime, kernels = [], etdump = False).json] if emulated else []
 
     # The program's own model, where a twin runs: the eager model runs once.
-    expected = (adapter or ctx.attr.program[EtProgramInfo]).lowered.model.lowerable.expected
+    expected = _expected(ctx, (adapter or ctx.attr.program[EtProgramInfo]).lowered.model.lowerable)
 
     script = ctx.actions.declare_file(ctx.label.name)
     running = running_script(
@@ -56,8 +63,42 @@ def _et_program_test_impl(ctx):
         enter = True,
         twin = program.twin,
     )
-    files = depset([expected] + run.files + older.files + fitted, transitive = [running])
+    sources = ctx.files.metric_srcs
+    files = depset([expected] + run.files + older.files + fitted + sources, transitive = [running])
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
+
+def _check_metric(ctx):
+    """Fails where attributes of a metric are there without it, or do not fit it."""
+    metric = ctx.attr.metric
+    if not metric:
+        for name in ("decode", "metric_srcs", "min"):
+            if getattr(ctx.attr, name):
+                fail("%s: %s has no effect without metric. Give a metric, or remove it." % (ctx.label, name))
+        return
+    if ":" not in metric and metric not in METRICS:
+        fail("%s: metric: got \"%s\", expected one of %s, or \"module:function\" of a file in metric_srcs." %
+             (ctx.label, metric, ", ".join(METRICS)))
+    if not ctx.attr.min:
+        fail("%s: min is missing. Give the least score, such as \"0.95\"." % ctx.label)
+    check_at_least_zero(ctx.label, "min", ctx.attr.min)
+    if metric in ("boxes", "word_accuracy") and not ctx.attr.decode:
+        fail(("%s: metric = \"%s\" compares what outputs are decoded to: decode is missing. Give decode = " +
+              "\"module:function\", which takes the outputs as arrays.") % (ctx.label, metric))
+    if ctx.attr.decode and metric not in ("boxes", "tokens", "word_accuracy"):
+        fail("%s: decode has no effect with metric = \"%s\". Remove it." % (ctx.label, metric))
+
+def _image_packages(inputs):
+    return image_packages(inputs)
+
+def _expected(ctx, model):
+    """The outputs of the model, for its own inputs or those of the test."""
+    if not ctx.files.inputs:
+        if ctx.attr.preprocessing:
+            fail("%s: preprocessing has no effect without inputs. Give inputs, or remove it." % ctx.label)
+        return model.expected
+    given = changed(model, test_inputs = ctx.files.inputs, preprocessing = ctx.attr.preprocessing)
+    packages = ctx.attr._image_packages
+    return with_expected(ctx, given, [packages[EtPackagesInfo]] if packages else [], instead = True).expected
 
 def _runs_in(layers, exporter):
     """Names what computes on this machine, for people."""
@@ -72,10 +113,14 @@ def _words(ctx, info, run, expected, runs_in):
     words += ["--expected", expected.short_path]
     for method in info.lowered.methods:
         words += ["--method", method]
-    if ctx.attr.atol or ctx.attr.rtol or not ctx.attr.min_sqnr_db:
+    if ctx.attr.atol or ctx.attr.rtol or not (ctx.attr.min_sqnr_db or ctx.attr.metric):
         words += ["--atol", ctx.attr.atol or _TOLERANCE, "--rtol", ctx.attr.rtol or _TOLERANCE]
     if ctx.attr.min_sqnr_db:
         words += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
+    if ctx.attr.metric:
+        words += ["--metric", ctx.attr.metric, "--min", ctx.attr.min]
+        words += ["--decode", ctx.attr.decode] if ctx.attr.decode else []
+        words += ["--root", "../" + repository_root(ctx.label)]
     if ctx.attr.allow_weak_slices:
         words.append("--allow_weak_slices")
     return words
@@ -94,10 +139,32 @@ et_program_rule_test = rule(
                   "is not.",
         ),
         "atol": attr.string(doc = "Absolute tolerance, a number; default: \"1e-4\"."),
+        "decode": attr.string(
+            doc = "\"module:function\" of a file in metric_srcs. It takes the outputs of a case, a list of NumPy " +
+                  "arrays. It returns for \"boxes\" an array of x1, y1, x2, y2 and perhaps the class, for " +
+                  "\"tokens\" a list of numbers, for \"word_accuracy\" a text.",
+        ),
+        "inputs": attr.label_list(
+            allow_files = True,
+            doc = "Files with inputs, as `test_inputs` of et_model takes them, instead of the model's own.",
+        ),
+        "metric": attr.string(
+            doc = "Score that replaces the tolerances of elements, unless atol, rtol or min_sqnr_db is given, too. " +
+                  "\"top1\": the share of rows whose largest element is at the same index; \"cosine\": the least of an " +
+                  "output; \"boxes\": the mean IoU; \"tokens\": the share that is the same; \"word_accuracy\": 1 less the " +
+                  "word error rate; or \"module:function\" of a file in metric_srcs, which takes two lists of arrays, of " +
+                  "the program and of the eager model, and returns a number. More is better.",
+        ),
+        "metric_srcs": attr.label_list(
+            allow_files = [".py"],
+            doc = "Python sources of metric and decode. They may import numpy.",
+        ),
+        "min": attr.string(doc = "With metric: the least mean score of a method's cases, a number such as \"0.95\"."),
         "min_sqnr_db": attr.string(
             doc = "Minimum signal-to-quantization-noise ratio in dB of each output against the eager model. " +
                   "For quantized programs: it replaces the tolerances of elements, unless atol or rtol is given, too.",
         ),
+        "preprocessing": attr.string_dict(doc = "With inputs. " + PREPROCESSING_DOC),
         "program": attr.label(
             mandatory = True,
             providers = [EtProgramInfo],
@@ -109,6 +176,7 @@ et_program_rule_test = rule(
                   "[\"1.3.1\", \"1.4.1\"]. Bundled are %s; `executorch.older_runtime` declares others." %
                   ", ".join(sorted(OLDER_RUNTIMES)),
         ),
+        "_image_packages": attr.label(default = _image_packages, providers = [EtPackagesInfo]),
     } | OLDER_ATTRIBUTES | EMULATED | tool_attributes(),
     test = True,
     toolchains = RUNNING_TOOLCHAINS,

@@ -1,4 +1,4 @@
-"""Targets beside a program that start a command of `et` with it: <program>.evaluate and .benchmark."""
+"""Targets beside a program that start a command of `et` with it: <program>.evaluate, .benchmark and .divergence."""
 
 load("//rules/private:emulation.bzl", "EMULATED", "running_program")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "run_beside_model")
@@ -30,6 +30,7 @@ def _companion_impl(ctx):
         running = running,
         flags = flags,
         words = words,
+        lowers = ctx.attr.command == "divergence",
         packages = [ctx.toolchains[CLI_TOOLCHAIN].packages],
         tools = ctx.files._tools + reports,
     )]
@@ -38,7 +39,7 @@ et_companion = rule(
     implementation = _companion_impl,
     doc = "Starts a command of `et` with a program, its model and its manifest.",
     attrs = {
-        "command": attr.string(mandatory = True, doc = "\"evaluate\" or \"benchmark\"."),
+        "command": attr.string(mandatory = True, doc = "\"evaluate\", \"benchmark\" or \"divergence\"."),
         "program": attr.label(mandatory = True, providers = [EtProgramInfo], doc = "The et_program."),
         "_tools": attr.label_list(
             allow_files = True,
@@ -47,6 +48,41 @@ et_companion = rule(
     } | EMULATED | tool_attributes(),
     executable = True,
     toolchains = [CLI_TOOLCHAIN] + RUNNING_TOOLCHAINS,
+)
+
+def _divergence_impl(ctx):
+    script = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(output = script, target_file = ctx.executable.command, is_executable = True)
+    json = ctx.actions.declare_file(ctx.label.name + ".json")
+    html = ctx.actions.declare_file(ctx.label.name + ".html")
+    args = ctx.actions.args()
+    args.add("--target_quiet")
+    args.add("--save", json)
+    args.add("--html", html)
+    ctx.actions.run(
+        executable = ctx.executable.command,
+        arguments = [args],
+        outputs = [json, html],
+        mnemonic = "EtDiverge",
+        progress_message = "Comparing the modules of %{label}",
+    )
+    return [
+        DefaultInfo(executable = script, runfiles = ctx.attr.command[DefaultInfo].default_runfiles),
+        OutputGroupInfo(divergence = depset([json, html])),
+    ]
+
+et_divergence = rule(
+    implementation = _divergence_impl,
+    doc = "Starts `et divergence` with a program, or runs it in the action EtDiverge, for its output group.",
+    attrs = {
+        "command": attr.label(
+            mandatory = True,
+            executable = True,
+            cfg = "target",
+            doc = "The et_companion that starts the command.",
+        ),
+    },
+    executable = True,
 )
 
 # Attributes that companions take over from their program.
@@ -69,3 +105,16 @@ def companions(name, attributes):
             tags = tags,
             **common
         )
+    et_companion(
+        name = name + ".divergence_command",
+        command = "divergence",
+        program = name,
+        tags = tags,
+        **common
+    )
+    et_divergence(
+        name = name + ".divergence",
+        command = name + ".divergence_command",
+        tags = tags,
+        **common
+    )

@@ -5,14 +5,17 @@ whatever tolerances, and bundled programs have the same one. It runs only where 
 """
 
 load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//rules/private:given_inputs.bzl", "input_flags")
 load("//rules/private:lowerable.bzl", "changed")
 
-def with_expected(ctx, model):
+def with_expected(ctx, model, packages = [], instead = False):
     """Declares the action EtExpect.
 
     Args:
       ctx: rule context with the exporter toolchain.
       model: LowerableInfo.
+      packages: list of EtPackagesInfo that its test inputs need.
+      instead: whether these inputs replace those of the model's code.
 
     Returns:
       The LowerableInfo with `expected`.
@@ -27,6 +30,9 @@ def with_expected(ctx, model):
         model = model,
         recipe = None,
         methods = [],
+        flags = input_flags(model.test_inputs, model.preprocessing) +
+                ([("%s", "--only_test_inputs")] if instead else []),
+        packages = packages,
         output = expected,
         mnemonic = "EtExpect",
         progress_message = "Running the eager model %{label}",

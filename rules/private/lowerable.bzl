@@ -24,7 +24,9 @@ _FIELDS = {
     "packages": _field([], "List of EtPackagesInfo that the model's code imports."),
     "placeholders": _field([], "List of struct(file, placeholder): Files that replace files of `data`."),
     "roots": _field([], "List of strings: import roots as runfiles paths (\"_main\", \"repo/folder\")."),
+    "preprocessing": _field({}, "Dict of strings: how images of `test_inputs` become inputs."),
     "sources": _field(depset(), "Depset of Files that the model's code may import or find beside itself."),
+    "test_inputs": _field([], "List of Files with inputs to compare programs on. No lowering reads them."),
 }
 
 def _lowerable(*, label, **values):

@@ -1,8 +1,9 @@
 """Runs of a program on this machine: their files, and the scripts that start them."""
 
-load("//rules/private:backend_packages.bzl", "emulated_runtime", "running_packages")
+load("//rules/private:backend_packages.bzl", "emulated_runtime", "recipe_packages", "running_packages")
 load("//rules/private:emulation.bzl", "emulated_recipe")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
+load("//rules/private:given_inputs.bzl", "input_flags")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "runfiles_path", "unique")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_files")
@@ -34,6 +35,7 @@ def running_script(ctx, script, *, words, layers = [], first_roots = [], enter =
         "ET_TWIN_LACKS": [twin.lacks] if twin else [],
     } | {name: [text] for layer in layers for name, text in layer.settings.items()}
     paths = {
+        "ET_PROGRAMS": [folder for layer in layers for folder in layer.programs],
         "ET_RUNTIME": [runfiles_path(emulated.library)] if emulated else [],
         "ET_RUNTIME_PRELOADS": [runfiles_path(file) for file in emulated.preloads] if emulated else [],
         "ET_RUNTIME_LIBRARIES": [library for layer in layers for library in layer.libraries],
@@ -81,7 +83,7 @@ def program_files(label, program, adapter = None):
         files = [program.program, program.manifest] + ([adapter.manifest] if adapter else []) + data,
     )
 
-def run_beside_model(ctx, *, running, flags, words, packages = [], tools = []):
+def run_beside_model(ctx, *, running, flags, words, lowers = False, packages = [], tools = []):
     """Declares a script that runs a module of ours with a program and the eager model.
 
     Args:
@@ -89,6 +91,7 @@ def run_beside_model(ctx, *, running, flags, words, packages = [], tools = []):
       running: of `running_program`.
       flags: File to write: the flags of model, program and data, for `etlower.flags`.
       words: list of strings: the module and its arguments.
+      lowers: whether the module lowers, too: the flags then have the recipe and its settings.
       packages: list of EtPackagesInfo beside those that the recipe and the model need.
       tools: list of Files: modules beside those of `tool_attributes`.
 
@@ -97,27 +100,59 @@ def run_beside_model(ctx, *, running, flags, words, packages = [], tools = []):
     """
     program = running.info
     model = program.lowered.model.lowerable
+    recipe = program.lowered.recipe if lowers else None
     run = program_files(ctx.label, program)
     args = ctx.actions.args()
     add_request(
         args,
         label = program.label,
         model = model,
-        recipe = None,
+        recipe = recipe,
         methods = program.lowered.methods,
         in_runfiles = True,
     )
     args.add(program.program.short_path, format = "--program=%s")
     args.add_all([f.short_path for f in run.data], format_each = "--program_data=%s")
+    layers = running_packages(ctx.label, emulated_recipe(ctx), model) + packages
+    settings = []
+    if lowers:
+        settings = _add_settings(args, program.lowered, running.twin)
+        layers = {layer.label: layer for layer in recipe_packages(ctx.label, recipe) + layers}.values()
+    for format, value in input_flags(model.test_inputs, model.preprocessing):
+        args.add(value if type(value) == "string" else value.short_path, format = format)
     ctx.actions.write(flags, args)
 
-    layers = running_packages(ctx.label, emulated_recipe(ctx), model) + packages
     script = ctx.actions.declare_file(ctx.label.name)
     files = depset(
-        [flags] + run.files + tools,
+        [flags] + run.files + tools + settings + model.test_inputs,
         transitive = [
-            request_files(model = model, recipe = None),
+            request_files(model = model, recipe = recipe),
             running_script(ctx, script, words = words, layers = layers, enter = True, twin = running.twin),
         ],
     )
     return DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))
+
+def _add_settings(args, lowered, twin):
+    """Adds the flags of a lowering's settings.
+
+    Args:
+      args: Args to add to.
+      lowered: EtLoweredInfo.
+      twin: of `running_program`.
+
+    Returns:
+      List of Files that they name.
+    """
+    settings = lowered.settings
+    args.add(settings.quantize, format = "--quantize=%s")
+    args.add("--lowering=" + lowered.recipe.lowering)
+    if twin:
+        args.add("--emulated")
+    files = {
+        "--calibration=%s": settings.calibration,
+        "--trained_checkpoint=%s": settings.trained_checkpoint,
+    }
+    for format, file in files.items():
+        if file:
+            args.add(file.short_path, format = format)
+    return [file for file in files.values() if file]

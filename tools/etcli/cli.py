@@ -29,6 +29,7 @@ COMMANDS = {
     "pin": ("etcli.hub.pin", "pin a model of the Hugging Face hub by commit and hash"),
     "run": ("etcli.running", "run a program on this machine"),
     "evaluate": ("etcli.measure.evaluate", "compare a program with its eager model"),
+    "divergence": ("etcli.measure.divergence", "find the module where a program's numbers part"),
     "benchmark": ("etcli.measure.benchmark", "measure time, memory and operators of a program"),
     "reproduce": ("etcli.reproduce.command", "build targets twice, and compare all bytes"),
 }
@@ -41,6 +42,7 @@ EXAMPLES = {
     "pin": "et pin HuggingFaceTB/SmolLM2-135M-Instruct",
     "run": "et run net.pte --input x.npy --output y.safetensors --repeat 10",
     "evaluate": "bazel run //x:net_xnnpack.evaluate -- --text test.txt",
+    "divergence": "bazel run //x:net_xnnpack.divergence -- --inputs photo.npy",
     "benchmark": "et benchmark net.pte --repeat 50 --save before.json",
     "reproduce": "et reproduce //x:net_xnnpack //x:chat_linux_x86_64",
 }

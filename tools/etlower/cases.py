@@ -1,9 +1,10 @@
 """Runs a program on test cases, in a process of its own whose crash is an error like others.
 
 Contract: `python -m etlower.cases REQUEST.json ANSWER.json`, which `process.ask` starts. The
-request has `program`, `data` (paths), `manifest`, `name`, `expected`, the file of cases, `methods`,
-those that run (empty: all), `library`, that of another runtime, and `version` of that (both may be
-empty), and `output`: a file of cases with the program's outputs, in the same order. The answer has
+request has `program`, `data` (paths), `manifest` (empty: nothing is checked), `name`, `expected`,
+the file of cases, `methods`, those that run (empty: all), `library`, that of another runtime, and
+`version` of that (both may be empty), and `output`: a file of cases with the program's outputs, in
+the same order. The answer has
 `load_ms`, the longest time to load a method, `run_ms`, the time of all runs, and `peak_bytes`, the
 most that loading and running added to the process.
 
@@ -39,7 +40,8 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         raise BuildError(f"version of the runtime: got {version}, expected {request['version']}.")
     runtime.check_needs(pte.read(program), name, library)
     cases = expected.chosen(expected.read(Path(request["expected"])), request["methods"])
-    data, manifest = [Path(path) for path in request["data"]], Path(request["manifest"])
+    data = [Path(path) for path in request["data"]]
+    manifest = Path(request["manifest"]) if request["manifest"] else None
     before = peak_memory()
     load_seconds, run_seconds, outputs = 0.0, 0.0, []
     with runtime.Program(program, data, manifest, name=name, library=library) as opened:

@@ -2,9 +2,10 @@
 
 Contract: `etlower.compare --label L --program PTE [--program_data PTD]… --manifest JSON
 --expected FILE [--method M]… [--runs_in TEXT] [--executorch_version V [--older VERSION LIBRARY CORE
-PYTHON_NAMES]…] [--atol A --rtol R] [--min_sqnr_db D] [--allow_weak_slices]`; 1 on a difference, and
-for a part of an output that is dead (`dead_slices.py`). The runtime checks program and data files
-against the manifest before it loads them.
+PYTHON_NAMES]…] [--atol A --rtol R] [--min_sqnr_db D] [--metric NAME --min M [--decode NAME]
+[--root FOLDER]…] [--allow_weak_slices]`; 1 on a difference, and for a part of an output that is
+dead (`dead_slices.py`). The runtime checks program and data files against the manifest before it
+loads them.
 
 It imports no torch, which alone takes seconds: people run tests far more often than they lower. The
 eager model's outputs come from EtExpect's file (`expected.py`). `cases.py` runs the program in a
@@ -22,11 +23,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from runner import twin
 
-from etlower import expected, failure, older
+from etlower import expected, failure, metrics, older
+from etlower.arrays import Array
 from etlower.dead_slices import Slices, Weak
+from etlower.expected import Case
 from etlower.outputs import Tolerance
 from etlower.progress import Progress
 from etlower.runs import Measured, ProgramRun, case_differences
@@ -62,6 +66,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--atol", type=float, default=math.inf)
     parser.add_argument("--rtol", type=float, default=0.0)
     parser.add_argument("--min_sqnr_db", type=float)
+    parser.add_argument("--metric", default="")
+    parser.add_argument("--min", type=float, default=0.0)
+    parser.add_argument("--decode", default="")
+    parser.add_argument("--root", action="append", default=[])
     parser.add_argument("--allow_weak_slices", action="store_true")
     return parser
 
@@ -95,11 +103,14 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
     problems = []
     with progress.stage("compare"):
         outputs, measured = run.run()
+        problems += _scores(options, cases, outputs)
         for case, got in zip(cases, outputs, strict=True):
             measured.compare(case, got)
             problems += case_differences(case, got, tolerance)
             if not case.constant:
                 slices.add(case.method, got, case.outputs)
+        for sentence in _proving_little(cases):
+            print(f"{options.label}: {sentence}")
         note = twin.notice(options.program, options.label)
         if note:
             print(note)
@@ -112,6 +123,45 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
             rows = [(options.executorch_version, measured)]
             problems += older.compare(options.older, run, cases, tolerance, rows)
     return problems
+
+
+def _scores(
+    options: argparse.Namespace, cases: Sequence[Case], outputs: Sequence[Sequence[Any]]
+) -> list[str]:
+    """A sentence, if the mean score of a method's cases is below the least one; by method."""
+    if not options.metric:
+        return []
+    # Behind all that is there: a user's file must not hide ours.
+    sys.path += [str(Path(root).absolute()) for root in options.root]
+    metric = metrics.of_names(options.metric, options.decode, options.label)
+    by_method: dict[str, list[float]] = {}
+    for case, got in zip(cases, outputs, strict=True):
+        if not case.constant:
+            value = metrics.score(metric, got, case.outputs, case.where())
+            by_method.setdefault(case.method, []).append(value)
+    problems = []
+    for method, scores in by_method.items():
+        mean = sum(scores) / len(scores)
+        which = f'method "{method}": {options.metric}'
+        print(f"{which} {mean:.6g}, the least of a case {min(scores):.6g}")
+        if mean < options.min:
+            problems.append(f"{which} is {mean:.6g}, expected {options.min:g} or more")
+    return problems
+
+
+def _proving_little(cases: Sequence[Case]) -> list[str]:
+    """A sentence for each method whose inputs are all zeros, or all ones."""
+    sentences = []
+    for method in dict.fromkeys(case.method for case in cases if not case.constant):
+        inputs = [v for c in cases if c.method == method for v in c.inputs if isinstance(v, Array)]
+        floats = [array.doubles() for array in inputs if array.data.dtype.kind == "f"]
+        for value, text in ((0, "zeros"), (1, "ones")):
+            if floats and all((array == value).all() for array in floats):
+                sentences.append(
+                    f'the inputs of method "{method}" are all {text}, so agreement proves little. '
+                    "Give files in inputs, or in test_inputs of the et_model."
+                )
+    return sentences
 
 
 def _ran(options: argparse.Namespace, cases: int, measured: Measured) -> str:

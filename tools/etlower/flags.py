@@ -55,6 +55,9 @@ class Request:
       program_data: the linked .ptd files (evaluate and benchmark).
       expected: what the eager model gives (bundle): a file of `expected.py`.
       inputs: what to measure with (sensitivity): .safetensors, or None: the model's inputs.
+      test_inputs: files with inputs to compare on (expect, evaluate, divergence).
+      preprocessing: how images of these become inputs.
+      only_test_inputs: whether they replace those of the model's code.
       text: what to measure with: a text that a language model predicts, or None.
       tokens: of the text that are read.
     """
@@ -83,6 +86,9 @@ class Request:
     program_data: tuple[Path, ...]
     expected: Path | None
     inputs: Path | None
+    test_inputs: tuple[Path, ...]
+    preprocessing: dict[str, str]
+    only_test_inputs: bool
     text: Path | None
     tokens: int
 
@@ -119,6 +125,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--program_data", type=Path, action="append", default=[])
     for name in ("expected", "inputs", "text"):
         parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--test_input", type=Path, action="append", default=[])
+    parser.add_argument("--preprocessing", default="{}", help="JSON object of strings")
+    parser.add_argument("--only_test_inputs", action="store_true")
     parser.add_argument("--tokens", type=int, default=256)
     return parser
 
@@ -155,6 +164,9 @@ def parse(arguments: Sequence[str]) -> Request:
         program_data=tuple(p.absolute() for p in raw.program_data),
         expected=raw.expected.absolute() if raw.expected else None,
         inputs=raw.inputs.absolute() if raw.inputs else None,
+        test_inputs=tuple(path.absolute() for path in raw.test_input),
+        preprocessing=json.loads(raw.preprocessing),
+        only_test_inputs=raw.only_test_inputs,
         text=raw.text.absolute() if raw.text else None,
         tokens=raw.tokens,
     )

@@ -168,6 +168,7 @@ def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
         *(path for files in named for path in files.values()),
         *(path for path in single if path),
         *request.program_data,
+        *request.test_inputs,
         *more,
         work,
     ]

@@ -75,12 +75,10 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
             return
         path = _fast_path()
         path.import_executorch(request.lowering)
-        from etlower import calibration, model, recipe, training
+        from etlower import calibration, model, training
 
         # Both first: a typo in either must not wait for a model's weights.
-        export_recipe = recipe.make(request) if request.recipe else None
-        if export_recipe and request.quantize == "none":
-            export_recipe.quantization_recipe = None
+        export_recipe = made_recipe(request) if request.recipe else None
         with path.while_loading(request.lowering):
             loaded = model.load_spec(request)
         spec = calibration.with_file(loaded, export_recipe, request)
@@ -93,6 +91,23 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
         "expect": _expect,
     }
     commands[request.command](request, spec, export_recipe, progress, tree)
+
+
+def made_recipe(request: Request, spec: ModelSpec | None = None) -> Any:
+    """The ExportRecipe of a request.
+
+    Args:
+      request: with a recipe.
+      spec: the model, to load a trained checkpoint into; None: the recipe would train.
+    """
+    from etlower import recipe, training
+
+    made = recipe.make(request)
+    if request.quantize == "none":
+        made.quantization_recipe = None
+    if spec is not None and request.trained_checkpoint:
+        training.with_checkpoint(made, spec, request)
+    return made
 
 
 def make_deterministic() -> None:
@@ -274,8 +289,9 @@ def _tuning() -> Any:
 
 
 def _expect(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
-    from etlower import expected
+    from etlower import expected, given_inputs
 
+    spec = given_inputs.with_files(spec, request)
     with progress.stage("run the eager model"), remove_on_failure(request.output):
         expected.write(request.output, list(expected.of_model(spec)))
 

@@ -59,10 +59,11 @@ def module_of(node: Node) -> str:
     """
     stack = node.meta.get("nn_module_stack") or {}
     path = next(reversed(stack.values()))[0] if stack else ""
-    return _dotted(str(path))
+    return dotted(str(path))
 
 
-def _dotted(path: str) -> str:
+def dotted(path: str) -> str:
+    """A module's name without the forms of strict export: "layers.0"."""
     for mark in ("L['self']", "L__self__"):
         path = path.removeprefix(mark)
     for mark in ("._modules['", "['", "["):

@@ -16,6 +16,9 @@ _FLAG = "--packages"
 _INTERPRETER = "RULES_EXECUTORCH_INTERPRETER"
 _PATH = "RULES_EXECUTORCH_PATH"
 
+# Folders of programs, joined by colons; set by the scripts that lower outside of an action.
+PROGRAMS = "ET_PROGRAMS"
+
 _SYSTEM_PATH = "/usr/bin:/bin"
 
 
@@ -92,6 +95,15 @@ def install(packages: Iterable[Packages]) -> None:
         sys.path.extend(str(root) for root in each.roots if str(root) not in sys.path)
         programs += [str(folder) for folder in each.programs]
         os.environ.update({name: str(path) for name, path in each.variables.items()})
+    _make_startable(programs)
+
+
+def install_programs() -> None:
+    """Makes the programs startable that the variable `PROGRAMS` has the folders of."""
+    _make_startable([folder for folder in os.environ.get(PROGRAMS, "").split(os.pathsep) if folder])
+
+
+def _make_startable(programs: Sequence[str]) -> None:
     if not programs:
         return
     os.environ["PATH"] = os.pathsep.join([*programs, os.environ.get("PATH", _SYSTEM_PATH)])

@@ -43,7 +43,7 @@ class ProgramRun:
     Attributes:
       program: the .pte file.
       data: the .ptd files that it loads.
-      manifest: of the program.
+      manifest: of the program; None: there is none to check it against.
       expected: file of the cases.
       methods: those whose cases run, and constant ones; empty: all.
       work: folder for outputs.
@@ -51,7 +51,7 @@ class ProgramRun:
 
     program: Path
     data: Sequence[Path]
-    manifest: Path
+    manifest: Path | None
     expected: Path
     methods: Sequence[str]
     work: Path
@@ -80,7 +80,7 @@ class ProgramRun:
         request = {
             "program": self.program.absolute(),
             "data": [path.absolute() for path in self.data],
-            "manifest": self.manifest.absolute(),
+            "manifest": self.manifest.absolute() if self.manifest else "",
             "name": self.program.name,
             "expected": self.expected.absolute(),
             "methods": self.methods,

@@ -36,6 +36,9 @@ def request(**fields: Any) -> flags.Request:
         "program_data": (),
         "expected": None,
         "inputs": None,
+        "test_inputs": (),
+        "preprocessing": {},
+        "only_test_inputs": False,
         "text": None,
         "tokens": 256,
     }

@@ -71,10 +71,10 @@ class Target:
         sources.install(tree, self.request.sources, self.request.roots)
         try:
             with waiting(f"Loading {self.request.model_label}"), progress.stage("load"):
-                from etlower import lower, model
+                from etlower import given_inputs, lower, model
 
                 lower.make_deterministic()
-                return model.load_spec(self.request)
+                return given_inputs.with_files(model.load_spec(self.request), self.request)
         except Exception as error:
             text = failure.message(error, self.label, progress, tree, None)
             raise BuildError(text.removeprefix("ERROR: ").strip()) from error

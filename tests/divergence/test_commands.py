@@ -1,0 +1,37 @@
+"""The command beside a program, as `bazel run` starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+_HERE = Path("tests/divergence").absolute()
+
+
+def divergence(program: str, folder: Path, *words: str) -> dict[str, Any]:
+    saved, page = folder / "divergence.json", folder / "divergence.html"
+    command = [_HERE / f"{program}.divergence", "--save", saved, "--html", page, *words]
+    environment = {**os.environ, "BUILD_WORKING_DIRECTORY": str(folder)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "<html" in page.read_text(encoding="utf-8")
+    result: dict[str, Any] = json.loads(saved.read_text(encoding="utf-8"))["methods"]["forward"]
+    return result
+
+
+def test_lost_clamp_is_named(tmp_path: Path) -> None:
+    result = divergence("detector_faulty", tmp_path, "--inputs", str(_HERE / "photo.png"))
+    assert result["samples"] == 1
+    first = result["first"]
+    assert (first["stage"], first["module"]) == ("exported", "blocks.1.clamp")
+    assert first["line"].startswith("detector.py:")
+
+
+def test_none_is_named_and_the_target_has_inputs(tmp_path: Path) -> None:
+    result = divergence("detector_fp32", tmp_path)
+    assert result["samples"] == 2
+    assert result["first"] is None
+    assert result["outputs"]["program"]["sqnr_db"] > 80
