@@ -17,7 +17,7 @@ load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
 load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
 
 # As in tools/etlower/metrics.py.
-METRICS = ("boxes", "cosine", "tokens", "top1", "word_accuracy")
+_METRICS = ("boxes", "cosine", "tokens", "top1", "word_accuracy")
 
 # Of an element, absolute and relative, unless attributes say otherwise.
 _TOLERANCE = "1e-4"
@@ -75,9 +75,9 @@ def _check_metric(ctx):
             if getattr(ctx.attr, name):
                 fail("%s: %s has no effect without metric. Give a metric, or remove it." % (ctx.label, name))
         return
-    if ":" not in metric and metric not in METRICS:
+    if ":" not in metric and metric not in _METRICS:
         fail("%s: metric: got \"%s\", expected one of %s, or \"module:function\" of a file in metric_srcs." %
-             (ctx.label, metric, ", ".join(METRICS)))
+             (ctx.label, metric, ", ".join(_METRICS)))
     if not ctx.attr.min:
         fail("%s: min is missing. Give the least score, such as \"0.95\"." % ctx.label)
     check_at_least_zero(ctx.label, "min", ctx.attr.min)
