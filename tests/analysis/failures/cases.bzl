@@ -153,6 +153,30 @@ def cases():
     }, model = "//tests/analysis:net", part = ".lowering")
 
     failure_tests(et_program_test, {
+        "metric_unknown_test": (
+            "metric: got \"top5\", expected one of boxes, cosine, tokens, top1, word_accuracy, or \"module:function\"",
+            dict(metric = "top5", min = "1"),
+        ),
+        "metric_without_min_test": (
+            "min is missing. Give the least score",
+            dict(metric = "top1"),
+        ),
+        "metric_without_decode_test": (
+            "metric = \"boxes\" compares what outputs are decoded to: decode is missing",
+            dict(metric = "boxes", min = "0.9"),
+        ),
+        "decode_unused_test": (
+            "decode has no effect with metric = \"cosine\"",
+            dict(metric = "cosine", min = "0.9", decode = "a:b"),
+        ),
+        "min_without_metric_test": (
+            "min has no effect without metric",
+            dict(min = "0.9"),
+        ),
+        "preprocessing_without_inputs_test": (
+            "preprocessing has no effect without inputs",
+            dict(preprocessing = {"size": "224"}),
+        ),
         "runtimes_unknown_test": (
             "//tests/analysis/failures:runtimes_unknown_test.subject: runtimes: got \"1.2.0\", expected one of " +
             "1.3.1, 1.4.0, 1.4.1, 1.5.0, 1.5.1. Or declare a version from 1.3.0 on in MODULE.bazel: " +
