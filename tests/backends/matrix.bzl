@@ -189,25 +189,36 @@ def sqnr(net, row):
         return 12
     return 20 if "int8" in row.recipe else 40
 
-# Recipes that run more nets here.
-_EMULATED = {
-    "arm": ["tosa_a16w8", "tosa_fp", "tosa_int8", "vgf_int8"],
-    "cadence": ["fp32", "int8"],
-    "cortex_m": ["int8"],
-    "mlx": ["fp32", "int4_weight_only"],
+# Nets of more kinds, which all recipes that run get, to their entry points and arguments.
+MORE_NETS = {
+    net: struct(entry_point = "tests.backends.nets:" + net, args = {})
+    for net in ["attention", "lstm", "mlp_methods", "small", "upscale"]
+} | {
+    net: struct(entry_point = "tests.backends.more_nets:build", args = {"net": net})
+    for net in [
+        "gru",
+        "lengths",
+        "masked",
+        "mobile",
+        "norms",
+        "rows",
+        "shuffled",
+        "sizes",
+        "sound",
+        "transposed",
+        "words",
+    ]
 }
-
-MORE_NETS = ["attention", "lstm", "mlp_methods", "small", "upscale"]
 
 MORE = [
     struct(
-        name = "%s_%s_%s" % (net, backend, recipe),
+        name = "%s_%s_%s" % (net, row.backend, row.recipe),
         net = net,
-        recipe = "//backends/%s:%s" % (backend, recipe),
-        sqnr = 12 if "int4" in recipe else (20 if "int8" in recipe else 40),
+        recipe = "//backends/%s:%s" % (row.backend, row.recipe),
+        sqnr = sqnr(net, row),
     )
-    for backend, recipes in _EMULATED.items()
-    for recipe in recipes
+    for row in ROWS
+    if row.backend != "targets" and row.nets["conv"] == "ran"
     for net in MORE_NETS
 ]
 

@@ -28,8 +28,14 @@ def test_what_runs_each_time_is_quick() -> None:
     assert sum(often) <= 120
 
 
-RAN = {"bytes": 1, "lower_seconds": 1.0, "runs_in": "X", "run_seconds": 0.1, "sqnr_db": 41.0}
-LOWERED = {"bytes": 1, "lower_seconds": 1.0}
+RAN = {
+    "bytes": 1,
+    "lower_cpu_seconds": 1.0,
+    "runs_in": "X",
+    "run_cpu_seconds": 0.1,
+    "sqnr_db": 41.0,
+}
+LOWERED = {"bytes": 1, "lower_cpu_seconds": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -66,14 +72,14 @@ exec ${PAGER:-/usr/bin/less} "$0" || exit 1
 method "forward", input 0, output 0: largest difference 0.0142, SQNR 41.3 dB
 method "forward", input 1, output 0: largest difference 0.02, SQNR 39.8 dB
 method "forward", input 1, output 1: largest difference 0, SQNR inf dB
-//m:t: ran in Mesa's lavapipe and X 1.2: 2 cases, load 12.5 ms, run 1250.000 ms
+//m:t: ran in Mesa's lavapipe and X 1.2: 2 cases, load 12.5 ms, run 2250.000 ms (CPU 1250.000 ms)
 ExecuTorch 1.3.1:
 method "forward", input 0, output 0: largest difference 0.0142, SQNR 3.0 dB
 """
 
 
 def test_a_log() -> None:
-    expected = {"runs_in": "Mesa's lavapipe and X 1.2", "run_seconds": 1.25, "sqnr_db": 39.8}
+    expected = {"runs_in": "Mesa's lavapipe and X 1.2", "run_cpu_seconds": 1.25, "sqnr_db": 39.8}
     assert recorded.of_log(LOG) == expected
     equal = LOG.replace("41.3", "inf").replace("39.8", "inf")
     assert recorded.of_log(equal)["sqnr_db"] is None

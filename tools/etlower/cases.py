@@ -4,9 +4,9 @@ Contract: `python -m etlower.cases REQUEST.json ANSWER.json`, which `process.ask
 request has `program`, `data` (paths), `manifest` (empty: nothing is checked), `name`, `expected`,
 the file of cases, `methods`, those that run (empty: all), `library`, that of another runtime, and
 `version` of that (both may be empty), and `output`: a file of cases with the program's outputs, in
-the same order. The answer has
-`load_ms`, the longest time to load a method, `run_ms`, the time of all runs, and `peak_bytes`, the
-most that loading and running added to the process.
+the same order. The answer has `load_ms`, the longest time to load a method, `run_ms`, the time of
+all runs, `run_cpu_ms`, the processor time of these, and `peak_bytes`, the most that loading and
+running added to the process.
 
 Each case finds the program as it was built: what it keeps between calls has its initial values.
 """
@@ -28,7 +28,7 @@ from runner import runtime
 
 from etlower import expected
 from etlower.arrays import Array
-from etlower.progress import peak_memory
+from etlower.progress import cpu_seconds, peak_memory
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     data = [Path(path) for path in request["data"]]
     manifest = Path(request["manifest"]) if request["manifest"] else None
     before = peak_memory()
-    load_seconds, run_seconds, outputs = 0.0, 0.0, []
+    load_seconds, run_seconds, run_cpu_seconds, outputs = 0.0, 0.0, 0.0, []
     with runtime.Program(program, data, manifest, name=name, library=library) as opened:
         for case in cases:
             inputs = [input_of(value, case.where()) for value in case.inputs]
@@ -52,7 +52,9 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
             opened.load(case.method)
             load_seconds = max(load_seconds, time.perf_counter() - begin)
             for _ in range(case.calls):
+                begin = cpu_seconds()
                 got = opened.run(case.method, inputs)
+                run_cpu_seconds += cpu_seconds() - begin
                 run_seconds += opened.last_run_seconds
             values = tuple(map(output_of, got, opened.last_run.outputs))
             outputs.append(dataclasses.replace(case, inputs=(), outputs=values))
@@ -60,6 +62,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "load_ms": 1000 * load_seconds,
         "run_ms": 1000 * run_seconds,
+        "run_cpu_ms": 1000 * run_cpu_seconds,
         "peak_bytes": max(0, peak_memory() - before),
     }
 

@@ -168,6 +168,7 @@ def _ran(options: argparse.Namespace, cases: int, measured: Measured) -> str:
     """A line for people; tests/backends/recorded.py reads it."""
     count = f"{cases} case{'' if cases == 1 else 's'}"
     times = f"load {measured.load_ms:.1f} ms, run {measured.run_ms:.3f} ms"
+    times += f" (CPU {measured.run_cpu_ms:.3f} ms)"
     return f"{options.label}: ran in {options.runs_in}: {count}, {times}"
 
 

@@ -7,7 +7,17 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A stage that ended."""
+
+    name: str
+    seconds: float
+    cpu_seconds: float
 
 
 class Progress:
@@ -20,15 +30,17 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self._done: list[tuple[str, float]] = []
+        self._done: list[_Stage] = []
         self._current: tuple[str, float] | None = None
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Counts the time of a stage; one that raises stays the current one."""
         self._current = (name, time.monotonic())
+        cpu = cpu_seconds()
         yield
-        self._done.append((name, time.monotonic() - self._current[1]))
+        seconds = time.monotonic() - self._current[1]
+        self._done.append(_Stage(name, seconds, cpu_seconds() - cpu))
         self._current = None
 
     @property
@@ -38,7 +50,7 @@ class Progress:
 
     def line(self) -> str:
         """The stages as one line: "load 0.1 s, export 2.0 s, lower failed after 3.1 s"."""
-        parts = [f"{name} {seconds:.1f} s" for name, seconds in self._done]
+        parts = [f"{stage.name} {stage.seconds:.1f} s" for stage in self._done]
         if self._current:
             name, start = self._current
             parts.append(f"{name} failed after {time.monotonic() - start:.1f} s")
@@ -47,9 +59,25 @@ class Progress:
     def as_json(self) -> dict[str, Any]:
         """Seconds per stage and the peak of resident memory in bytes."""
         return {
-            "stages": [{"name": n, "seconds": round(s, 3)} for n, s in self._done],
+            "stages": [
+                {
+                    "name": stage.name,
+                    "seconds": round(stage.seconds, 3),
+                    "cpu_seconds": round(stage.cpu_seconds, 3),
+                }
+                for stage in self._done
+            ],
             "peak_memory_bytes": peak_memory(),
         }
+
+
+def cpu_seconds() -> float:
+    """Returns the processor time of this process and of children that it waited for.
+
+    Other work on the machine hardly changes it.
+    """
+    own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def peak_memory() -> int:

@@ -23,12 +23,14 @@ class Measured:
       peak_bytes: what loading and running added to a process at most.
       largest: largest difference to the eager model's outputs.
       run_ms: time of all runs, in ms.
+      run_cpu_ms: processor time of all runs, in ms.
     """
 
     load_ms: float = 0.0
     peak_bytes: int = 0
     largest: float = 0.0
     run_ms: float = 0.0
+    run_cpu_ms: float = 0.0
 
     def compare(self, case: Case, got: Sequence[Any]) -> None:
         """Adds the differences of a case."""
@@ -90,7 +92,8 @@ class ProgramRun:
         }
         answer = process.ask("etlower.cases", request, self.work, self.program.name, environment)
         outputs = [case.outputs for case in expected.read(output)]
-        return outputs, Measured(answer["load_ms"], answer["peak_bytes"], run_ms=answer["run_ms"])
+        names = ("load_ms", "peak_bytes", "run_ms", "run_cpu_ms")
+        return outputs, Measured(**{name: answer[name] for name in names})
 
 
 def case_differences(case: Case, got: Sequence[Any], tolerance: Tolerance) -> list[str]:

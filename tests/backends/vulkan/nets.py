@@ -86,11 +86,28 @@ def _batches() -> dict[str, Method]:
     return {"forward": Method(net, (torch.randn(4, 32),), shapes, test_inputs=others)}
 
 
+class Newer(nn.Module):
+    """Operators that the runtime of ExecuTorch 1.3.1 lacks, between layers that it has."""
+
+    def forward(self, x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        """(1, 4, 8, 8) and (1, 6, 6, 2) to (1, 4, 6, 6)."""
+        x = nn.functional.grid_sample(torch.relu(x), grid, align_corners=False) + 1.5
+        either = torch.logical_or(x > 2, x < 1.25) | (x == 1.5) | (x != x)
+        log = torch.log10(x.abs() + 1)
+        return torch.where(either, x, log) * torch.where((x >= 1) & (x <= 3), 0.5, 2.0)
+
+
+def _newer() -> dict[str, Method]:
+    grid = torch.rand(1, 6, 6, 2) * 2 - 1
+    return {"forward": Method(Newer(), (torch.randn(1, 4, 8, 8), grid))}
+
+
 NETS: dict[str, Callable[[], dict[str, Method]]] = {
     "attention": _attention,
     "batches": _batches,
     "embedding_16384": lambda: _lookup(16384),
     "embedding_20000": lambda: _lookup(20000),
+    "newer": _newer,
     "odd": _odd,
     "pictures": _pictures,
     "recurrent": _recurrent,

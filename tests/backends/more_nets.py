@@ -1,0 +1,189 @@
+"""Nets of kinds that the table's three lack: each is tried with each recipe that runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from etbuild import Method, ModelContext, ModelSpec
+from torch import nn
+
+_Methods = dict[str, Method]
+
+
+class Gru(nn.Module):
+    """A recurrent layer in both directions, and a linear one on its last state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(12, 16, batch_first=True, bidirectional=True)
+        self.classify = nn.Linear(32, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, length, 12) to (n, 6)."""
+        return self.classify(self.gru(x)[0][:, -1])
+
+
+class Sound(nn.Module):
+    """Convolutions over time: with strides, in groups, dilated, and a pooling."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv1d(4, 16, 5, stride=2, padding=2),
+            nn.BatchNorm1d(16),
+            nn.ReLU(),
+            nn.Conv1d(16, 16, 3, padding=2, dilation=2, groups=4),
+            nn.Hardswish(),
+            nn.Conv1d(16, 8, 1),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, 4, length) to (n, 8)."""
+        return self.layers(x).mean(-1)
+
+
+class Masked(nn.Module):
+    """Torch's layer of attention with a causal mask, and a normalization."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+        self.norm = nn.LayerNorm(32)
+        self.register_buffer("mask", torch.ones(12, 12, dtype=torch.bool).triu(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, 12, 32) to the same."""
+        attended, _ = self.attention(x, x, x, attn_mask=self.mask, need_weights=False)
+        return self.norm(x + attended)
+
+
+class Mobile(nn.Module):
+    """Depthwise convolutions, hard swish, squeeze and excitation, a residual sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 3, stride=2, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+        self.depthwise = nn.Conv2d(16, 16, 5, padding=4, dilation=2, groups=16)
+        self.squeeze = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(16, 4, 1), nn.ReLU(), nn.Conv2d(4, 16, 1)
+        )
+        self.point = nn.Conv2d(16, 10, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, 3, height, width) to (n, 10)."""
+        x = nn.functional.hardswish(self.norm(self.stem(x)))
+        y = self.depthwise(x)
+        return self.point(x + y * torch.sigmoid(self.squeeze(y))).mean((2, 3))
+
+
+class Words(nn.Module):
+    """An embedding, and linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.out = nn.Embedding(100, 32), nn.Linear(32, 8)
+
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        """(n, length) to (n, length, 8)."""
+        return self.out(torch.tanh(self.table(numbers)))
+
+
+class Norms(nn.Module):
+    """A normalization and two layers with a GELU, around which the input goes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+        self.up, self.down = nn.Linear(32, 96), nn.Linear(96, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, length, 32) to the same."""
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+def _transposed() -> nn.Module:
+    """Halves a picture and doubles it again, with a padding of the output."""
+    return nn.Sequential(
+        nn.Conv2d(4, 8, 3, stride=2, padding=1),
+        nn.LeakyReLU(),
+        nn.ConvTranspose2d(8, 8, 3, stride=2, padding=1, output_padding=1),
+        nn.ReLU(),
+        nn.Conv2d(8, 2, 3, padding=1),
+    )
+
+
+def _shuffled() -> nn.Module:
+    """Makes pixels of channels, and channels of pixels."""
+    return nn.Sequential(
+        nn.Conv2d(4, 16, 3, padding=1),
+        nn.PixelShuffle(2),
+        nn.ReLU(),
+        nn.PixelUnshuffle(2),
+        nn.Conv2d(16, 8, 1),
+        nn.PixelShuffle(2),
+    )
+
+
+def _one(net: nn.Module, *shape: int) -> _Methods:
+    return {"forward": Method(net, (torch.randn(shape),))}
+
+
+def _sizes() -> _Methods:
+    """A net for pictures of two sizes: two methods with the same weights."""
+    net = Mobile()
+    return {f"size_{n}": Method(net, (torch.randn(1, 3, n, n),)) for n in (16, 24)}
+
+
+def _rows() -> _Methods:
+    """Linear layers for one to eight rows."""
+    net = nn.Sequential(nn.Linear(32, 48), nn.ReLU(), nn.Linear(48, 16))
+    shapes = ({0: torch.export.Dim("rows", min=1, max=8)},)
+    others = [(torch.randn(n, 32),) for n in (1, 8)]
+    return {"forward": Method(net, (torch.randn(4, 32),), shapes, test_inputs=others)}
+
+
+def _lengths() -> _Methods:
+    """A normalization and linear layers for sequences of two to sixteen."""
+    shapes = ({1: torch.export.Dim("length", min=2, max=16)},)
+    others = [(torch.randn(1, n, 32),) for n in (2, 16)]
+    return {"forward": Method(Norms(), (torch.randn(1, 5, 32),), shapes, test_inputs=others)}
+
+
+NETS: dict[str, Callable[[], _Methods]] = {
+    "gru": lambda: _one(Gru(), 1, 5, 12),
+    "lengths": _lengths,
+    "masked": lambda: _one(Masked(), 1, 12, 32),
+    "mobile": lambda: _one(Mobile(), 1, 3, 16, 16),
+    "norms": lambda: _one(Norms(), 1, 6, 32),
+    "rows": _rows,
+    "shuffled": lambda: _one(_shuffled(), 1, 4, 6, 6),
+    "sizes": _sizes,
+    "sound": lambda: _one(Sound(), 1, 4, 32),
+    "transposed": lambda: _one(_transposed(), 1, 4, 8, 8),
+    "words": lambda: {"forward": Method(Words(), (torch.tensor([[0, 1, 50, 99]]),))},
+}
+
+
+def build(ctx: ModelContext) -> ModelSpec:
+    """Entry point; args["net"] names the net."""
+    torch.manual_seed(0)
+    methods = NETS[ctx.args["net"]]()
+    for method in methods.values():
+        method.module.eval()
+        # Statistics as training leaves them, not zeros and ones.
+        for layer in method.module.modules():
+            if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+                layer.running_mean.uniform_(-0.5, 0.5)
+                layer.running_var.uniform_(0.5, 2)
+    given = {
+        name: [_like(method.example_inputs) for _ in range(8)] for name, method in methods.items()
+    }
+    first = next(iter(given.values()))
+    return ModelSpec(methods, calibration=lambda: given if len(given) > 1 else iter(first))
+
+
+def _like(inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Other inputs of the same shapes."""
+    return tuple(torch.randn(x.shape) if x.is_floating_point() else x for x in inputs)
