@@ -14,6 +14,7 @@ Those that quantize take one more:
 
 from __future__ import annotations
 
+import functools
 import shlex
 from typing import Any
 
@@ -105,7 +106,8 @@ def _made(
         for quantizer in recipe.quantization_recipe.quantizers:
             quantizer.set_global(config)
     if recipe.quantization_recipe:
-        recipe.quantization_recipe.pre_prepare_passes = [_static_constants]
+        refuse = functools.partial(_refuse_dynamic, ctx.label)
+        recipe.quantization_recipe.pre_prepare_passes = [refuse, _static_constants]
     if ctx.options.text("quantize_scope", "full", ("full", "linear")) == "linear":
         for quantizer in recipe.quantization_recipe.quantizers:
             config = quantizer.global_config
@@ -114,6 +116,17 @@ def _made(
     passes = recipe.aten_transform_passes or []
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe
+
+
+def _refuse_dynamic(label: str, graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Refuses dynamic shapes before the quantizer sees them, whose passes fail with them."""
+    inputs = (node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder")
+    if any(isinstance(n, torch.SymInt) for value in inputs for n in getattr(value, "shape", ())):
+        raise BuildError(
+            f"{label}: a method has dynamic shapes, and TOSA takes static ones only.",
+            "Give the model methods of fixed sizes (without dynamic_shapes).",
+        )
+    return graph
 
 
 def _static_constants(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:

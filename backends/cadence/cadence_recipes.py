@@ -7,13 +7,13 @@ at run time).
 
 from __future__ import annotations
 
-import operator
 import typing
 from typing import Any
 
 import torch
 import typing_extensions
 from etbuild import BuildError, RecipeContext
+from etbuild.biases import own_biases
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
 from executorch.exir.passes import ToOutVarPass
 from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
@@ -64,43 +64,6 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     return _made(ctx, "cadence_int8", _QUANTIZERS[kind]())
 
 
-# Operator to the place of its bias.
-_BIASES = {
-    torch.ops.aten.addmm.default: 0,
-    torch.ops.aten.conv1d.default: 2,
-    torch.ops.aten.conv2d.default: 2,
-    torch.ops.aten.convolution.default: 2,
-    torch.ops.aten.linear.default: 2,
-}
-
-
-def _with_own_biases(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Gives each call of a layer a bias of its own, which is quantized for its inputs.
-
-    Cadence's kernels take a bias in the scale of the input times that of the weight. Upstream's
-    quantizer gives it one scale, by one of its calls: an LSTM's steps were wrong, in silence.
-    """
-    for bias in list(graph.graph.nodes):
-        if bias.op != "get_attr":
-            continue
-        calls = [n for n in bias.users if n.target in _BIASES and _bias_of(n) is bias]
-        for number, call in enumerate(calls[1:], 1):
-            name = f"{bias.target}_{number}".replace(".", "_")
-            value = operator.attrgetter(bias.target)(graph)
-            graph.register_buffer(name, value.detach().clone())
-            with graph.graph.inserting_before(call):
-                own = graph.graph.get_attr(name)
-            own.meta.update(bias.meta)
-            call.update_arg(_BIASES[call.target], own)
-    graph.recompile()
-    return graph
-
-
-def _bias_of(call: torch.fx.Node) -> Any:
-    place = _BIASES[call.target]
-    return call.args[place] if place < len(call.args) else None
-
-
 def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
     """A recipe; `quantizer`: one of upstream's, or None."""
     mode = CompileMode[ctx.options.text("mode", "default").upper()]
@@ -118,7 +81,7 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
         allow_exported_model_train_eval(captured)
         kept = quantizer.get_ops_to_preserve_from_decomposition()
         traced = compiler_funcs.trace(captured, inputs, strict=True, ops_to_keep=kept)
-        return _with_own_biases(traced.module(check_guards=False))
+        return own_biases(traced.module(check_guards=False))
 
     def fused(_method: str, program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
         if quantizer is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from etbuild import RecipeContext
+from etbuild import BuildError, RecipeContext
 from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
@@ -26,6 +26,7 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     def transform(edge: Any) -> list[Any]:
         for name in sorted(edge.methods):
             program = edge.exported_program(name)
+            _refuse_convolutions(program, name, ctx.label)
             passes = CortexMPassManager(program, target_config=target, use_explicit_layout=True)
             edge._edge_programs[name] = passes.transform()
         return []
@@ -41,3 +42,32 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
         ),
         executorch_backend_config=ExecutorchBackendConfig(extract_delegate_segments=False),
     )
+
+
+def _refuse_convolutions(program: Any, method: str, label: str) -> None:
+    """Refuses transposed convolutions that CMSIS-NN has no kernel for.
+
+    Upstream's quantizer leaves them in float, and one of its passes then fails.
+
+    Raises:
+      BuildError: a method has one.
+    """
+    for node in program.graph.nodes:
+        if "aten.convolution.default" not in str(node.target) or not node.args[6]:
+            continue
+        dilation, output_padding, groups = node.args[5], node.args[7], node.args[8]
+        lacking = [
+            text
+            for text, found in (
+                (f"output padding {list(output_padding)}", any(output_padding)),
+                (f"dilation {list(dilation)}", any(step != 1 for step in dilation)),
+                (f"{groups} groups", groups > 1),
+            )
+            if found
+        ]
+        if lacking:
+            raise BuildError(
+                f'{label}: method "{method}": a transposed convolution has '
+                f"{' and '.join(lacking)}, and CMSIS-NN's kernels take none.",
+                "Use others: an output padding can be a larger kernel, or a padding of the result.",
+            )

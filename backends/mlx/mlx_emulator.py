@@ -165,6 +165,12 @@ def _take(o: _Operands) -> mx.array:
     return mx.take(x, index % x.shape[axis] if isinstance(index, int) else index, axis=axis)
 
 
+def _flip(o: _Operands) -> mx.array:
+    x = o["x"]
+    axes = {axis % x.ndim for axis in o["axes"]}
+    return x[tuple(slice(None, None, -1 if n in axes else 1) for n in range(x.ndim))]
+
+
 def _addmm(o: _Operands) -> mx.array:
     product = o["mat1"] @ o["mat2"]
     product = product if o["alpha"] == 1 else o["alpha"] * product
@@ -307,6 +313,7 @@ OPERATORS: dict[str, Callable[[_Operands], Any]] = {
     ),
     "DequantizeNode": _quantized(mx.dequantize, "w", "scales"),
     "ExpandDimsNode": lambda o: mx.expand_dims(o["x"], o["axis"]),
+    "FlipNode": _flip,
     "FloorDivideIntNode": _binary(lambda a, b: a // b),
     "FullLikeNode": lambda o: _cast(o, mx.full(o["x"].shape, o["v"], o["x"].dtype)),
     "FullNode": lambda o: mx.full(o["shape"], o["v"], _TYPES[o["scalar_type"]]),
@@ -346,5 +353,6 @@ OPERATORS: dict[str, Callable[[_Operands], Any]] = {
     "TriNode": lambda o: mx.tri(o["n"], o["m"], o["k"], _TYPES[o["scalar_type"]]),
     "TrilNode": lambda o: mx.tril(o["x"], o["k"]),
     "TriuNode": lambda o: mx.triu(o["x"], o["k"]),
+    "TruncNode": _unary(lambda x: mx.sign(x) * mx.floor(mx.abs(x))),
     "WhereNode": lambda o: mx.where(o["condition"], o["x"], o["y"]),
 }

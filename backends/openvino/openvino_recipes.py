@@ -12,12 +12,19 @@ from typing import Any
 import openvino_reproducible
 import torch
 from etbuild import RecipeContext, static_shapes, write_out
-from executorch.backends.openvino.partitioner import OpenvinoPartitioner
+from executorch.backends.openvino.partitioner import (
+    OpenvinoOperatorsSupport,
+    OpenvinoPartitioner,
+)
 from executorch.backends.openvino.quantizer import OpenVINOQuantizer, QuantizationMode
 from executorch.exir import EdgeCompileConfig
 from executorch.exir.backend.backend_details import CompileSpec
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+from torch.export import ExportedProgram
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
+# Dimensions of a matrix.
+_MATRIX = 2
 _WEIGHT_ONLY = frozenset(OpenVINOQuantizer.WEIGHTS_ONLY_COMPRESSION_MODES)
 
 
@@ -95,8 +102,11 @@ def _made(
     quantization = None
     if mode is not None:
         quantization = _Quantization(
-            quantizers=[OpenVINOQuantizer(mode=mode, **settings)],
-            pre_prepare_passes=[_without_gradients],
+            quantizers=[_Quantizer(mode=mode, **settings)],
+            pre_prepare_passes=[
+                *([] if mode in _WEIGHT_ONLY else [_without_recurrent]),
+                _without_gradients,
+            ],
             fold_quantize=mode in _WEIGHT_ONLY,
         )
     return ExportRecipe(
@@ -108,11 +118,55 @@ def _made(
             write_out(*ctx.exact("reflection_pad")),
         ],
         lowering_recipe=LoweringRecipe(
-            partitioners=[OpenvinoPartitioner([CompileSpec("device", device.encode())])],
+            partitioners=[_Partitioner([CompileSpec("device", device.encode())])],
             # Its quantizer brings operators that are not among the edge dialect's.
             edge_compile_config=EdgeCompileConfig(_check_ir_validity=False),
         ),
     )
+
+
+class _Partitioner(OpenvinoPartitioner):
+    """Upstream's (1.5.1), which keeps operators whole that it then does not take."""
+
+    def ops_to_not_decompose(self, ep: ExportedProgram) -> Any:
+        """As upstream's, without the others."""
+        operators, _ = super().ops_to_not_decompose(ep)
+        return operators, self._is_taken
+
+    def _is_taken(self, node: torch.fx.Node) -> bool:
+        # Compressed weights of 4 bits, which the partitioner looks for.
+        if node.target is torch.ops.aten.stack.default:
+            return all("bitwise" in str(source.target) for source in node.all_input_nodes)
+        return OpenvinoOperatorsSupport().is_node_supported({}, node)
+
+
+class _Quantizer(OpenVINOQuantizer):
+    """Upstream's (1.5.1), which takes a normalization's bias for a weight, and fails on it."""
+
+    def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        """As upstream's, for weights of two dimensions and more."""
+        model = super().annotate(model)
+        for node in model.graph.nodes:
+            annotation = node.meta.get(Q_ANNOTATION_KEY)
+            specs = annotation.input_qspec_map if annotation else {}
+            for source in list(specs):
+                if source.op == "get_attr" and source.meta["val"].dim() < _MATRIX:
+                    del specs[source]
+        return model
+
+
+def _without_recurrent(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Writes out recurrent layers, which NNCF fails on."""
+    aten = torch.ops.aten
+    recurrent = [aten.gru.input, aten.lstm.input, aten.rnn_relu.input, aten.rnn_tanh.input]
+    nodes = captured.graph.nodes
+    if not any(node.target in recurrent for node in nodes):
+        return captured
+    values = [node.meta["val"] for node in nodes if node.op == "placeholder"]
+    inputs = tuple(torch.zeros(value.shape, dtype=value.dtype) for value in values)
+    program = torch.export.export(captured, inputs)
+    table = torch._decomp.get_decompositions(recurrent)
+    return program.run_decompositions(table).module(check_guards=False)
 
 
 def _without_gradients(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import logging
 
 from etbuild import RecipeContext, groups_fit, share_mutable_buffers, weight_only, write_out
+from etbuild.biases import own_biases
 from executorch.backends.xnnpack.partition.config import (
+    ConstantPadConfig,
     ConvolutionConfig,
     LinearConfig,
     MaxDimConfig,
+    SoftmaxConfig,
     UpsampleBilinear2dConfig,
 )
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
@@ -24,10 +27,12 @@ from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
 )
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils import OP_TO_ANNOTATOR
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
+from executorch.backends.xnnpack.utils.quant_utils import is_dequant, is_quant
 from executorch.exir.backend.utils import WhyNoPartition
 from executorch.export import ExportRecipe
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+from xnnpack_layouts import has_channels_last, has_rows, keeps_layout
 
 _why = WhyNoPartition(logging.getLogger(__name__))
 # Settings of the quantizers of upstream's recipes, of which ours take more in dynamic ones.
@@ -36,7 +41,6 @@ _PT2E = {
     XNNPackRecipeType.PT2E_INT8_STATIC_PER_CHANNEL: {"is_per_channel": True, "is_dynamic": False},
     XNNPackRecipeType.PT2E_INT8_STATIC_PER_TENSOR: {"is_per_channel": False, "is_dynamic": False},
 }
-_PADDINGS = ("aten.pad.", "aten.constant_pad_nd.")
 # XNNPACK's packed 4-bit kernels take groups in multiples of this many columns.
 _GROUP_STEP = 32
 
@@ -119,9 +123,9 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if upstreams is not None and ctx.exact("bilinear"):
             configs[UpsampleBilinear2dConfig.target_name] = ours = _Bilinear()
             ours.enabled_precision_types = upstreams.enabled_precision_types
-        convolution = configs.get(ConvolutionConfig.target_name)
-        if convolution is not None:
-            convolution.__class__ = _Convolution
+        for ours in (_Convolution, _Pad, _Softmax):
+            if ours.target_name in configs:
+                configs[ours.target_name].__class__ = ours
         # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
         linear = configs.get(LinearConfig.target_name)
         if linear is not None:
@@ -130,6 +134,8 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         settings = get_symmetric_quantization_config(**_PT2E[kind], is_qat=ctx.qat)
         recipe.quantization_recipe.quantizers = [_Quantizer().set_global(settings)]
         recipe.quantization_recipe.is_qat = ctx.qat
+        if not _PT2E[kind]["is_dynamic"]:
+            recipe.quantization_recipe.pre_prepare_passes = [own_biases]
     exact = write_out(*ctx.exact("addmm", "gelu"))
     recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact]
     if ctx.options.boolean("share_mutable_buffers", default=False):
@@ -150,6 +156,26 @@ class _Bilinear(UpsampleBilinear2dConfig):
         return super().check_constraints(node, ep)
 
 
+class _Softmax(SoftmaxConfig):
+    """Upstream's, without tensors whose channels XNNPACK has last."""
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        if node.meta["val"].dim() == 4 and has_channels_last(node):
+            _why(node, reason="behind a convolution, XNNPACK computes it over the channels")
+            return False
+        return super().check_constraints(node, ep)
+
+
+class _Pad(ConstantPadConfig):
+    """Upstream's, without those that XNNPACK's runtime refuses."""
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        if is_dequant(node.args[0]) and not all(map(is_quant, node.users)):
+            _why(node, reason="its input is quantized and its output is not")
+            return False
+        return super().check_constraints(node, ep)
+
+
 class _Convolution(ConvolutionConfig):
     """Upstream's, without transposed ones that XNNPACK's runtime refuses."""
 
@@ -166,7 +192,7 @@ class _Quantizer(XNNPACKQuantizer):
 
     Upstream's leaves a convolution in float that a ReLU follows: no pattern of its dynamic recipes
     has both. Others it quantizes although XNNPACK's runtime fails with them: transposed ones of one
-    channel, and those behind a padding, also that of "same" for even kernels.
+    channel, those whose padding "same" is uneven, and those whose input gets a wrong layout.
     """
 
     def annotate(self, model: GraphModule) -> GraphModule:
@@ -188,29 +214,19 @@ class _Quantizer(XNNPACKQuantizer):
         return config is not None and config.input_activation.is_dynamic
 
     def _is_taken(self, node: Node) -> bool:
-        """Returns whether XNNPACK has a dynamic kernel for a node, if it is a convolution."""
+        """Returns whether XNNPACK has a dynamic kernel for a node."""
         name = str(node.target)
+        if name.startswith("aten.linear."):
+            return has_rows(node)
         if node.op != "call_function" or not name.startswith(("aten.conv", "aten.conv_transpose")):
             return True
         weight = node.args[1].meta["val"]
         # A weight's second dimension, or of a transposed one the first, has a group's channels.
         transposed = name.startswith("aten.conv_transpose")
         channels = weight.shape[0 if transposed else 1]
-        return weight.dim() == 4 and channels > 1 and not (_pads_unevenly(node) or _is_padded(node))
-
-
-def _is_padded(node: Node) -> bool:
-    """Returns whether a layer's input is padded by an operator, with no other layer in between."""
-    seen, queue = set(), [node.args[0]]
-    while queue:
-        source = queue.pop()
-        name = str(source.target)
-        if name.startswith(_PADDINGS):
-            return True
-        if source not in seen and not name.startswith(("aten.conv", "aten.linear")):
-            seen.add(source)
-            queue += source.all_input_nodes
-    return False
+        return (
+            weight.dim() == 4 and channels > 1 and keeps_layout(node) and not _pads_unevenly(node)
+        )
 
 
 def _pads_unevenly(node: Node) -> bool:

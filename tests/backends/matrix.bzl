@@ -206,6 +206,7 @@ MORE_NETS = {
         "sizes",
         "sound",
         "transposed",
+        "twice",
         "words",
     ]
 }

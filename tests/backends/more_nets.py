@@ -78,6 +78,19 @@ class Mobile(nn.Module):
         return self.point(x + y * torch.sigmoid(self.squeeze(y))).mean((2, 3))
 
 
+class Twice(nn.Module):
+    """Layers that are called twice, on values of different ranges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.out = nn.Conv2d(4, 4, 3, padding=1), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, 4, 8, 8) to the same."""
+        x = self.layer(0.3 * torch.relu(self.layer(x)))
+        return self.out(0.3 * torch.relu(self.out(x)))
+
+
 class Words(nn.Module):
     """An embedding, and linear layers."""
 
@@ -162,6 +175,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "sizes": _sizes,
     "sound": lambda: _one(Sound(), 1, 4, 32),
     "transposed": lambda: _one(_transposed(), 1, 4, 8, 8),
+    "twice": lambda: _one(Twice(), 1, 4, 8, 8),
     "words": lambda: {"forward": Method(Words(), (torch.tensor([[0, 1, 50, 99]]),))},
 }
 
@@ -178,7 +192,9 @@ def build(ctx: ModelContext) -> ModelSpec:
                 layer.running_mean.uniform_(-0.5, 0.5)
                 layer.running_var.uniform_(0.5, 2)
     given = {
-        name: [_like(method.example_inputs) for _ in range(8)] for name, method in methods.items()
+        # With the example itself, which is what runs: its values are within the calibrated range.
+        name: [method.example_inputs, *(_like(method.example_inputs) for _ in range(7))]
+        for name, method in methods.items()
     }
     first = next(iter(given.values()))
     return ModelSpec(methods, calibration=lambda: given if len(given) > 1 else iter(first))

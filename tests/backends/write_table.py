@@ -24,7 +24,7 @@ Recipes of `targets` lower only the classifier. Set options with
 |---|---|
 | ran in | what ran the program on Linux, in a test; –: only a reader opened its payload |
 | SQNR | least signal-to-noise ratio of an output against the eager model, as measured |
-| lowering, run | processor time of the lowering, and of all test cases together |
+| lowering, run | processor time of the lowering, and of all test cases together; –: not measured |
 | bytes | of the `.pte` |
 
 [Test an accelerator's program without the accelerator](../howto/accelerators.md) says what a run in
@@ -132,14 +132,16 @@ def _measured(entry: Mapping[str, Any]) -> str:
     """The cells of a program that was lowered."""
     if not entry:
         return "not recorded | – | – | – | –"
-    rest = f"{entry['lower_cpu_seconds']:.1f} s | {{}} | {entry['bytes']:,}"
+    lowering, run = (_seconds(entry.get(f"{name}_cpu_seconds")) for name in ("lower", "run"))
     if "runs_in" not in entry:
-        return f"– | – | {rest.format('–')}"
+        return f"– | – | {lowering} | – | {entry['bytes']:,}"
     ratio = "equal" if entry["sqnr_db"] is None else f"{entry['sqnr_db']:.1f} dB"
-    return f"{entry['runs_in']} | {ratio} | {rest.format(_seconds(entry['run_cpu_seconds']))}"
+    return f"{entry['runs_in']} | {ratio} | {lowering} | {run} | {entry['bytes']:,}"
 
 
-def _seconds(seconds: float) -> str:
+def _seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
     return f"{seconds:.1f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
 
 

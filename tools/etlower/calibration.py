@@ -168,6 +168,12 @@ def calibrate(
             try:
                 prepared(*inputs)
             except Exception as error:
+                if _takes(method, inputs):
+                    raise BuildError(
+                        f'{label}: the recipe\'s quantizer fails on the method "{name}", which '
+                        f"takes calibration input {count}: {error}.",
+                        "Use another recipe, or leave layers of that kind in float.",
+                    ) from error
                 raise BuildError(
                     f'{label}: calibration input {count} does not fit the method "{name}": {error}.'
                 ) from error
@@ -177,6 +183,14 @@ def calibrate(
             f'{label}: the calibration function gave no inputs for the method "{name}".',
             "Return at least one tuple, or leave calibration out to use the example inputs.",
         )
+
+
+def _takes(method: Method, inputs: tuple[Any, ...]) -> bool:
+    try:
+        method.module(*inputs)
+    except Exception:
+        return False
+    return True
 
 
 def inputs_by_method(

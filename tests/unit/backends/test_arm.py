@@ -9,7 +9,7 @@ import arm_partitions
 import arm_recipes
 import pytest
 import torch
-from etbuild import Options, RecipeContext
+from etbuild import BuildError, Options, RecipeContext
 from executorch.backends.arm.tosa import partitioner
 from torch import nn
 from torch.fx import Graph, Node
@@ -40,6 +40,16 @@ def test_norms_over_the_width_of_a_table(kind: str, scope: str) -> None:
     sizes = [size for n in graph.graph.nodes for size in getattr(n.meta.get("val"), "shape", ())]
     assert sizes
     assert all(isinstance(size, int) for size in sizes)
+
+
+@pytest.mark.parametrize("kind", ["tosa_int8", "vgf_int8", "ethos_u85_int8"])
+def test_dynamic_shapes_are_refused_before_the_quantizer(kind: str) -> None:
+    recipe = getattr(arm_recipes, kind)(RecipeContext(Options({}), "//:r"))
+    sizes = ({0: torch.export.Dim("rows", min=1, max=8)},)
+    program = torch.export.export(nn.Linear(4, 4), (torch.randn(2, 4),), dynamic_shapes=sizes)
+    [refuse, *_] = recipe.quantization_recipe.pre_prepare_passes
+    with pytest.raises(BuildError, match="^//:r: a method has dynamic shapes, and TOSA takes"):
+        refuse(program.module(check_guards=False))
 
 
 def _call(graph: Graph, *given: Node) -> Node:

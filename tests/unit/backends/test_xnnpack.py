@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
+import torch.nn.functional as F
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
 from etfast import path
@@ -22,13 +25,113 @@ class Maxima(torch.nn.Module):
         return *kept, x.max(2).values
 
 
+def outputs(
+    net: torch.nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str, to: Path
+) -> list[torch.Tensor]:
+    """What a net gives, lowered with a recipe."""
+    spec = ModelSpec({"forward": Method(net.eval(), inputs)}, calibration=lambda: iter([inputs]))
+    made = getattr(xnnpack_recipes, recipe)(RecipeContext(Options({})))
+    with path.chosen("fast"):
+        manager = stages.run(spec, made, Progress(), "//m:net", etrecord=False)
+    program = to / "net.pte"
+    program.write_bytes(manager.buffer)
+    return Runtime.get().load_program(program).load_method("forward").execute(inputs)
+
+
 def test_maxima(tmp_path: Path) -> None:
     x = torch.randn(1, 2, 4, 4)
-    program = tmp_path / "net.pte"
-    spec = ModelSpec({"forward": Method(Maxima(), (x,))})
-    recipe = xnnpack_recipes.fp32(RecipeContext(Options({})))
-    with path.chosen("fast"):
-        manager = stages.run(spec, recipe, Progress(), "//m:net", etrecord=False)
-    program.write_bytes(manager.buffer)
-    got = Runtime.get().load_program(program).load_method("forward").execute([x])
+    got = outputs(Maxima(), (x,), "fp32", tmp_path)
     torch.testing.assert_close(tuple(got), Maxima()(x))
+
+
+class Layers(torch.nn.Module):
+    """Two convolutions and linear layers, which a function calls."""
+
+    def __init__(self, function: Callable[..., tuple[torch.Tensor, ...]]) -> None:
+        super().__init__()
+        self.function = function
+        self.first, self.last = torch.nn.Conv2d(4, 4, 1), torch.nn.Conv2d(4, 4, 1)
+        self.rows, self.channels = torch.nn.Linear(6, 32), torch.nn.Linear(4, 32)
+        self.square = torch.nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """x of (1, 4, 6, 6)"""
+        return self.function(self, x)
+
+
+def _joined(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x, x], 1)
+
+
+# What is computed of a tensor in rows.
+_ROWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "cat": _joined,
+    "mm": lambda x: x @ x,
+    "permute": lambda x: x.permute(0, 1, 3, 2),
+    "slice": lambda x: x[:, :, 1:],
+    "softmax": lambda x: x.softmax(-1),
+    "view": lambda x: x.view(1, 4, 3, 12),
+}
+# A net of each, with layers and activations before and beside it.
+_NETS: dict[str, Callable[..., Callable[..., tuple[torch.Tensor, ...]]]] = {
+    "before": lambda f: lambda net, x: (net.first(f(x)),),
+    "behind": lambda f: lambda net, x: (f(net.first(x)),),
+    "behind ReLU": lambda f: lambda net, x: (f(torch.relu(net.first(x))),),
+    "beside": lambda f: lambda net, x: (net.first(x), f(x)),
+    "beside, first": lambda f: lambda net, x: (f(x), net.first(x)),
+    "beside ReLU": lambda f: lambda net, x: (net.first(torch.relu(x)), f(torch.relu(x))),
+    "behind and beside": lambda f: lambda net, x: (net.last(net.first(x)), f(net.first(x))),
+    "around": lambda f: lambda net, x: (net.last(torch.relu(net.first(x))) + x, f(x)),
+}
+_MORE = {
+    "one ReLU, twice": lambda net, x: (lambda y: (net.first(y), y.view(1, 8, 18)))(torch.relu(x)),
+    "linear behind": lambda net, x: (net.rows(net.first(x)),),
+    "linear behind permute": lambda net, x: (net.channels(net.first(x).permute(0, 2, 3, 1)),),
+    "linear before": lambda net, x: (net.last(net.rows(x)),),
+    "pad": lambda net, x: (F.pad(net.first(x), (1, 2)),),
+    "pad between": lambda net, x: (net.last(F.pad(net.first(x), (1, 2))),),
+    "layer twice": lambda net, x: (net.first(net.first(x)), net.last(x)),
+    "linear layer twice": lambda net, x: (net.square(net.square(x)),),
+    "unshuffle": lambda net, x: (net.last(F.pixel_unshuffle(x[:, :1], 2)),),
+}
+_CASES = _MORE | {
+    f"{name} {where}": made(function)
+    for where, made in _NETS.items()
+    for name, function in _ROWS.items()
+    # A convolution over other channels.
+    if not (where == "before" and name == "cat")
+}
+
+
+_SOFTMAX = {name: function for name, function in _CASES.items() if "softmax" in name}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "least", "cases"),
+    [
+        ("fp32", 100, _SOFTMAX),
+        ("int8_dynamic_per_channel", 30, _CASES),
+        ("int8_static_per_channel", 25, _SOFTMAX | _MORE),
+    ],
+)
+def test_cases(
+    recipe: str,
+    least: float,
+    cases: dict[str, Callable[..., tuple[torch.Tensor, ...]]],
+    tmp_path: Path,
+) -> None:
+    """Delegates with convolutions give eager's rows and channels, and those with shared layers."""
+    torch.manual_seed(0)
+    x, wrong = torch.randn(1, 4, 6, 6), {}
+    for name, function in cases.items():
+        net = Layers(function)
+        try:
+            got = outputs(net, (x,), recipe, tmp_path)
+        except Exception as error:
+            wrong[name] = str(error)
+            continue
+        for value, want in zip(got, net(x), strict=True):
+            noise = (value - want).square().sum() / want.square().sum()
+            if value.shape != want.shape or noise > 10 ** (-least / 10):
+                wrong[name] = f"{-10 * noise.log10():.1f} dB"
+    assert wrong == {}

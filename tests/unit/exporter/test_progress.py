@@ -30,7 +30,7 @@ def test_processor_time_of_a_stage() -> None:
     with watch.stage("computes"):
         _compute()
     with watch.stage("has a child that computes"):
-        subprocess.run([sys.executable, "-c", "sum(range(5_000_000))"], check=True)
+        subprocess.run([sys.executable, "-c", "sum(range(20_000_000))"], check=True)
     waits, computes, child = watch.as_json()["stages"]
     assert waits["cpu_seconds"] < 0.1 < waits["seconds"]
     assert computes["cpu_seconds"] > 0.05

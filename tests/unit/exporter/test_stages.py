@@ -82,6 +82,35 @@ def test_wrong_calibration(inputs: Any, message: str) -> None:
         run(model, chosen)
 
 
+def _fails(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A quantizer's graph that takes no input of the model's."""
+    return torch.nn.Conv2d(1, 1, 1)
+
+
+def _refuses(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    raise BuildError("//x:r: our NPU takes no such layer.")
+
+
+@pytest.mark.parametrize(
+    ("passes", "message"),
+    [
+        (
+            {"post_prepare_passes": [_fails]},
+            r'//m:net: the recipe\'s quantizer fails on the method "(many|one)", which takes '
+            "calibration input 0: ",
+        ),
+        ({"pre_prepare_passes": [_refuses]}, "^//x:r: our NPU takes no such layer"),
+    ],
+)
+def test_quantizers_that_fail(passes: Any, message: str) -> None:
+    """It is not the calibration input's fault; what a recipe's pass refuses is said as it is."""
+    chosen = made("int8_static_per_channel")
+    for name, given in passes.items():
+        setattr(chosen.quantization_recipe, name, given)
+    with pytest.raises(BuildError, match=message):
+        run(two(), chosen)
+
+
 def test_exported_programs(tmp_path: Path) -> None:
     """They take PT2E recipes; torchao ones need eager layers, and say so."""
     program = torch.export.export(Net().eval(), (torch.randn(1, 64),))

@@ -12,6 +12,7 @@
 
 #include "tools/runner/base/json.h"
 #include "tools/runner/base/process.h"
+#include "tools/runner/engine/drivers.h"
 
 // Defined by the rules for the headers of known runtimes.
 #ifndef EXECUTORCH_RUNTIME_VERSION
@@ -136,8 +137,9 @@ Status check_backends(const executorch::runtime::MethodMeta& meta, const std::st
       return error(what + " needs the backend " + *name + ", which this runtime does not have; it has: " +
            (list.empty() ? "none" : list) + "; use a runtime with it, or lower the model for one of these.");
     }
-    if (!backend->is_available()) {
-      return error(what + " needs the backend " + *name + ", which does not work on this machine; install its driver or "
+    const std::string missing = backend->is_available() ? missing_driver(*name) : "does not work on this machine";
+    if (!missing.empty()) {
+      return error(what + " needs the backend " + *name + ", which " + missing + "; install its driver or "
            "library, or lower the model for another backend.");
     }
   }

@@ -1,0 +1,178 @@
+"""Finds what XNNPACK would compute in the wrong layout, or refuse.
+
+In a delegate, upstream's pass (channels_last_tagged_reshape_pass.py, 1.5.1) gives convolutions and
+what follows them channels that lie last. It goes wrong in three cases, the first two often without
+an error, and what is found here is left out of them:
+
+- softmax over the last dimension, which in that layout has the channels;
+- the input of a convolution that is quantized dynamically. The pass converts what the delegate gets
+  in place of what the convolution gets, and all that reads it then computes in that layout;
+- the input of a linear layer that is quantized dynamically, between which and its quantization the
+  pass puts a conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from torch.fx import Node
+
+# Computed alike in all layouts. Names without namespace and overload.
+_ANY_LAYOUT = frozenset(
+    [
+        "abs",
+        "adaptive_avg_pool2d",
+        "add",
+        "avg_pool2d",
+        "batch_norm",
+        "ceil",
+        "clamp",
+        "clone",
+        "contiguous",
+        "detach",
+        "div",
+        "dropout",
+        "elu",
+        "exp",
+        "floor",
+        "gelu",
+        "group_norm",
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "instance_norm",
+        "layer_norm",
+        "leaky_relu",
+        "log",
+        "max_pool2d",
+        "mean",
+        "mul",
+        "neg",
+        "prelu",
+        "relu",
+        "relu6",
+        "rsqrt",
+        "rsub",
+        "sigmoid",
+        "silu",
+        "sqrt",
+        "square",
+        "sub",
+        "tanh",
+        "to",
+        "upsample_bilinear2d",
+        "upsample_nearest2d",
+    ]
+)
+# Operators of ATen programs whose results have rows that lie last: the pass converts their inputs,
+# or they are not delegated.
+_ATEN_IN_ROWS = frozenset(
+    ("flatten", "layer_norm", "linear", "reshape", "squeeze", "unflatten", "unsqueeze", "view")
+)
+# The same of Edge programs, and those whose results have channels that lie last.
+_IN_ROWS = frozenset(("linear", "squeeze_copy", "unsqueeze_copy", "view_copy"))
+_IN_CHANNELS = frozenset(
+    (
+        *("amax", "avg_pool2d", "convolution", "max"),
+        *("max_pool2d", "mean", "prelu", "upsample_bilinear2d"),
+    )
+)
+# Pictures: the only tensors whose layout the pass changes.
+_RANK = 4
+
+
+def keeps_layout(convolution: Node) -> bool:
+    """Returns whether the input of a convolution may be quantized dynamically.
+
+    Args:
+      convolution: of a graph of ATen operators, before it is quantized.
+    """
+    chain, source = [convolution], convolution.args[0]
+    while not _follows_convolution(source) and _name(source) in _ANY_LAYOUT:
+        if len(source.users) > 1:
+            return False
+        chain.append(source)
+        source = source.args[0]
+    if _follows_convolution(source):
+        # The pass knows that channels lie last.
+        return True
+    # The pass stops at a list of tensors.
+    if source.op == "call_function" and _name(source) != "cat":
+        return False
+    earlier = set(_until(convolution))
+    return all(
+        user in chain or user not in earlier or _is_convolution(user) for user in source.users
+    )
+
+
+def has_rows(linear: Node) -> bool:
+    """Returns whether the input of a linear layer may be quantized dynamically.
+
+    Args:
+      linear: of a graph of ATen operators, before it is quantized.
+    """
+    return linear.args[0].meta["val"].dim() != _RANK or not any(
+        _is_convolution(node) for node in _sources(linear, _ATEN_IN_ROWS)
+    )
+
+
+def has_channels_last(node: Node) -> bool:
+    """Returns whether the first input of an operator of an Edge program gets channels last.
+
+    What leads to a dynamic quantization may get them for what is quantized.
+    """
+    return any(
+        _name(source) in _IN_CHANNELS or _is_quantized(source)
+        for source in _sources(node, _IN_ROWS)
+    )
+
+
+def _is_quantized(node: Node) -> bool:
+    """Tells whether a tensor, or what is computed of it, is quantized dynamically."""
+    seen, queue = {node}, [node]
+    while queue:
+        for user in queue.pop().users:
+            if _name(user) == "choose_qparams":
+                return True
+            if user not in seen and _name(user) not in _IN_ROWS:
+                seen.add(user)
+                queue.append(user)
+    return False
+
+
+def _sources(node: Node, ends: Container[str]) -> Iterator[Node]:
+    """Lists what leads to the first input of a node, up to operators that `ends` names."""
+    seen, queue = set(), [node.args[0]]
+    while queue:
+        source = queue.pop()
+        if source in seen:
+            continue
+        seen.add(source)
+        yield source
+        if _name(source) not in ends:
+            queue += source.all_input_nodes
+
+
+def _follows_convolution(node: Node) -> bool:
+    """Tells whether a convolution leads to a node by operators that are computed in any layout."""
+    if _is_convolution(node):
+        return True
+    return (_name(node) in _ANY_LAYOUT or _name(node) == "cat") and any(
+        map(_follows_convolution, node.all_input_nodes)
+    )
+
+
+def _until(node: Node) -> Iterator[Node]:
+    for other in node.graph.nodes:
+        if other is node:
+            return
+        yield other
+
+
+def _is_convolution(node: Node) -> bool:
+    return _name(node).startswith("conv")
+
+
+def _name(node: Node) -> str:
+    """An operator's name without namespace and overload: "relu" of aten.relu_.default; else ""."""
+    return getattr(node.target, "__name__", "").rpartition(".")[0].rpartition(".")[2].rstrip("_")

@@ -1,0 +1,70 @@
+"""Biases of layers that a method calls more than once, for quantizers with one scale a bias."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule, Node
+
+# Operator to the place of its bias.
+_PLACES = {
+    "addmm": 0,
+    "conv1d": 2,
+    "conv2d": 2,
+    "conv3d": 2,
+    "conv_transpose1d": 2,
+    "conv_transpose2d": 2,
+    "conv_transpose3d": 2,
+    "convolution": 2,
+    "linear": 2,
+}
+
+
+def own_biases(graph: GraphModule) -> GraphModule:
+    """Gives each call of a layer a bias of its own: a pass for `QuantizationRecipe`.
+
+    Kernels take a bias in the scale of the input times that of the weight. Where several calls
+    share it, upstream's quantizers and compilers know one scale, of one of the calls, and the
+    others are wrong, in silence.
+
+    Args:
+      graph: of ATen operators, before it is quantized; it is changed.
+    """
+    for bias in [node for node in graph.graph.nodes if node.op == "get_attr"]:
+        for number, call in enumerate([n for n in bias.users if _bias(n) is bias][1:], 1):
+            name = f"{bias.target}_{number}".replace(".", "_")
+            _register(graph, name, operator.attrgetter(bias.target)(graph))
+            with graph.graph.inserting_before(call):
+                own = graph.graph.get_attr(name)
+            own.meta.update(bias.meta)
+            place = _PLACES[_operator(call)]
+            if place < len(call.args):
+                call.update_arg(place, own)
+            else:
+                call.update_kwarg("bias", own)
+    graph.recompile()
+    return graph
+
+
+def _register(graph: GraphModule, name: str, bias: Any) -> None:
+    """Registers a copy of a bias, which is trained if the bias is."""
+    copy = bias.detach().clone()
+    if isinstance(bias, type(next(graph.parameters(), None))):
+        graph.register_parameter(name, type(bias)(copy, requires_grad=bias.requires_grad))
+    else:
+        graph.register_buffer(name, copy)
+
+
+def _bias(call: Node) -> Any:
+    place = _PLACES.get(_operator(call))
+    if place is None:
+        return None
+    return call.args[place] if place < len(call.args) else call.kwargs.get("bias")
+
+
+def _operator(node: Node) -> str:
+    """The name of an aten operator without its overload; "": it is none."""
+    name = str(node.target)
+    return name.split(".")[1] if node.op == "call_function" and name.startswith("aten.") else ""
