@@ -28,7 +28,7 @@ class Maxima(torch.nn.Module):
 def outputs(
     net: torch.nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str, to: Path
 ) -> list[torch.Tensor]:
-    """What a net gives, lowered with a recipe."""
+    """Outputs of a net that is lowered with a recipe."""
     spec = ModelSpec({"forward": Method(net.eval(), inputs)}, calibration=lambda: iter([inputs]))
     made = getattr(xnnpack_recipes, recipe)(RecipeContext(Options({})))
     with path.chosen("fast"):

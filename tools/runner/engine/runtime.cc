@@ -137,10 +137,14 @@ Status check_backends(const executorch::runtime::MethodMeta& meta, const std::st
       return error(what + " needs the backend " + *name + ", which this runtime does not have; it has: " +
            (list.empty() ? "none" : list) + "; use a runtime with it, or lower the model for one of these.");
     }
-    const std::string missing = backend->is_available() ? missing_driver(*name) : "does not work on this machine";
-    if (!missing.empty()) {
-      return error(what + " needs the backend " + *name + ", which " + missing + "; install its driver or "
+    if (!backend->is_available()) {
+      return error(what + " needs the backend " + *name + ", which does not work on this machine; install its driver or "
            "library, or lower the model for another backend.");
+    }
+    const std::string missing = missing_driver(*name);
+    if (!missing.empty()) {
+      return error(what + " needs the backend " + *name + ", which " + missing + "; install a driver, or lower the "
+           "model for another backend.");
     }
   }
   return {};
