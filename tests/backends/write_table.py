@@ -24,7 +24,7 @@ Recipes of `targets` lower only the classifier. Set options with
 |---|---|
 | ran in | what ran the program on Linux, in a test; –: only a reader opened its payload |
 | SQNR | least signal-to-noise ratio of an output against the eager model, as measured |
-| lowering, run | processor time of the lowering, and of all test cases together; –: not measured |
+| lowering, run | processor time of the lowering, and of all test cases; *: clock, busy machine |
 | bytes | of the `.pte` |
 
 [Test an accelerator's program without the accelerator](../howto/accelerators.md) says what a run in
@@ -132,16 +132,22 @@ def _measured(entry: Mapping[str, Any]) -> str:
     """The cells of a program that was lowered."""
     if not entry:
         return "not recorded | – | – | – | –"
-    lowering, run = (_seconds(entry.get(f"{name}_cpu_seconds")) for name in ("lower", "run"))
+    lowering, run = (_time(entry, name) for name in ("lower", "run"))
     if "runs_in" not in entry:
         return f"– | – | {lowering} | – | {entry['bytes']:,}"
     ratio = "equal" if entry["sqnr_db"] is None else f"{entry['sqnr_db']:.1f} dB"
     return f"{entry['runs_in']} | {ratio} | {lowering} | {run} | {entry['bytes']:,}"
 
 
-def _seconds(seconds: float | None) -> str:
-    if seconds is None:
-        return "–"
+def _time(entry: Mapping[str, Any], name: str) -> str:
+    """Processor time, or else what was recorded before that was measured."""
+    cpu, wall = entry.get(f"{name}_cpu_seconds"), entry.get(f"{name}_seconds")
+    if cpu is None:
+        return "–" if wall is None else f"{_seconds(wall)}*"
+    return _seconds(cpu)
+
+
+def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
 
 
