@@ -46,6 +46,7 @@ _SKIPPED = {
     "examples/hermetic/README.md": 1,
     "examples/ios_app/README.md": 1,
     "examples/llm/README.md": 3,
+    "examples/monorepo/README.md": 1,
 }
 
 

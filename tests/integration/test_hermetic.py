@@ -1,4 +1,4 @@
-"""examples/hermetic with a fake of what rules_python downloads: an interpreter and a pip hub.
+"""Examples with a fake of what rules_python downloads: an interpreter and a pip hub.
 
 The fake has the tags, repositories and labels of rules_python 1.x, and this machine's
 interpreter. rules_python's other files are those that the build has anyway.
@@ -78,3 +78,16 @@ def test_downloads_run_in_it(workspace: Workspace, interpreter: Path) -> None:
     empty = f"--repository_cache={interpreter.parent / 'cache'}"
     workspace.run("fetch", "--force", "--repo=@executorch_runner_json", empty)
     assert log.read_text().startswith("-I -c import platform")
+
+
+def test_packages_of_a_hub(workspace: Workspace) -> None:
+    """All of examples/monorepo is analyzed; what lowers takes the hub's packages alone."""
+    workspace.lay("examples/monorepo")
+    workspace.run("build", "--nobuild", "//...")
+    for target in ("net_xnnpack", "net_xnnpack_test"):
+        needed = workspace.run("cquery", f"deps(//models:{target})")
+        for label in ("pypi//torch:torch", "pypi//executorch:executorch", "python_3_11//:python3"):
+            assert label in needed, needed
+        assert "executorch_exporter" not in needed
+    lowering = workspace.run("aquery", 'mnemonic("EtLower", deps(//models:all))')
+    assert "python_3_11/python3" in lowering, lowering

@@ -11,6 +11,26 @@ _host_python = repository_rule(
     local = True,
 )
 
+def _runtime_impl(rctx):
+    rctx.symlink(rctx.getenv("FAKE_PYTHON") or rctx.which("python3.11"), "python3")
+    rctx.file("lib/os.py", "")
+    rctx.file("BUILD.bazel", """
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["python3"])
+
+filegroup(
+    name = "files",
+    srcs = ["lib/os.py"],
+)
+""")
+
+_runtime = repository_rule(
+    implementation = _runtime_impl,
+    doc = "The repository that rules_python calls python_<version>.",
+    local = True,
+)
+
 def _empty_impl(rctx):
     rctx.file("BUILD.bazel", "")
 
@@ -21,6 +41,7 @@ def _python_impl(module_ctx):
     versions = {t.python_version: None for m in module_ctx.modules for t in m.tags.toolchain}
     for version in versions:
         _host_python(name = "python_%s_host" % version.replace(".", "_"))
+        _runtime(name = "python_" + version.replace(".", "_"))
 
 python = module_extension(
     implementation = _python_impl,
