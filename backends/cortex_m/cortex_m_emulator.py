@@ -15,9 +15,10 @@ _REFERENCES = ("passes.passes_utils", "ops.operators")
 def install() -> None:
     """Registers the kernels."""
     torch_kernels.use_exporter()
-    for module in _REFERENCES:
-        references = importlib.import_module(f"executorch.backends.cortex_m.{module}")
-    references.F = _with_exact_convolutions(references.F)
+    _, operators = (
+        importlib.import_module(f"executorch.backends.cortex_m.{module}") for module in _REFERENCES
+    )
+    operators.F = _with_exact_convolutions(operators.F)
     torch_kernels.register_namespace("cortex_m")
 
 
