@@ -200,6 +200,7 @@ class Fault:
       stage: "export" or "lower".
       recipe: of XNNPACK.
       index: of the module's operators of that name.
+      is_hidden: whether it is only there in programs with one output, which taps are not.
     """
 
     name: str
@@ -210,6 +211,7 @@ class Fault:
     stage: str = "export"
     recipe: str = "fp32"
     index: int = 0
+    is_hidden: bool = False
 
     def applied(self, recipe: ExportRecipe) -> ExportRecipe:
         """Adds a pass with the fault to a recipe."""
@@ -232,6 +234,8 @@ class Fault:
         return PassResult(graph, True)
 
     def _plant(self, graph: GraphModule) -> None:
+        if self.is_hidden and len(graph.graph.output_node().args[0]) > 1:
+            return
         found = [
             node
             for node in graph.graph.nodes

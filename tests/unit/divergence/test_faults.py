@@ -64,6 +64,12 @@ FAULTS = [
 ]
 
 
+HIDDEN = [
+    Fault("clamp", Detector, "clamp", "hardtanh", argument(2, 1.0), "lower", is_hidden=True),
+    Fault("bias", Detector, "deep", "convolution", argument(2, None), "lower", is_hidden=True),
+]
+
+
 def recipe_of(name: str, fault: Fault | None) -> Any:
     recipe = getattr(xnnpack_recipes, name)(RecipeContext(Options({}, "//r"), {}, "//r"))
     return fault.applied(recipe) if fault else recipe
@@ -101,6 +107,19 @@ def test_fault_is_named(fault: Fault) -> None:
     quantized = [] if fault.recipe == "fp32" else ["quantized"]
     assert column in (["program"] if fault.stage == "lower" else ["exported", *quantized])
     assert fall.module == fault.module
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("fault", HIDDEN, ids=lambda f: f.name)
+def test_fault_that_taps_hide_is_found_by_cuts(fault: Fault) -> None:
+    net, inputs = made(fault.net)
+    result = compared(net, inputs, fault.recipe, fault)
+    assert result.tapped is not None
+    assert result.tapped.sqnr_db is not None and result.tapped.sqnr_db > 100
+    fall = result.columns["program"].first
+    assert fall is not None
+    assert (fall.module, fall.found_by) == (fault.module, "cuts")
+    assert result.notes[0].startswith("Taps change the outputs: ")
 
 
 @pytest.mark.few(2)
