@@ -327,7 +327,7 @@ class _MethodComparison:
 
     def _in_runtime(self, graph: _Graph, outputs: Sequence[Sequence[Any]]) -> None:
         column = self._result.columns[PROGRAM] = Column()
-        column.outputs = self._outputs([_tensors(values) for values in outputs])
+        column.outputs = self._outputs([tensors(values) for values in outputs])
         taken = [p for p in graph.points if p.is_lost or not module_values.is_fused(p.node)]
         self._compare.told(f"Lowering it with {len(taken)} taps: {self._name}")
         program, positions = taps.tapped(graph.program, [p.node for p in taken])
@@ -424,7 +424,7 @@ class _MethodComparison:
         described = tables.describe_methods(pte.read(file).program)
         backends = {name for method in described for name in method["backends"]}
         cases = cases_of(self._name, self._samples)
-        return [_tensors(values) for values in self._compare.run(file, cases)], backends
+        return [tensors(values) for values in self._compare.run(file, cases)], backends
 
 
 def cases_of(method: str, samples: Sequence[tuple[Any, ...]]) -> list[Case]:
@@ -435,7 +435,8 @@ def cases_of(method: str, samples: Sequence[tuple[Any, ...]]) -> list[Case]:
     ]
 
 
-def _tensors(values: Sequence[Any]) -> list[Any]:
+def tensors(values: Sequence[Any]) -> list[Any]:
+    """Outputs of a program as torch has them."""
     return [to_torch(value) if isinstance(value, Array) else value for value in values]
 
 

@@ -47,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "from (%(default)s dB)",
     )
     parser.add_argument("--html", metavar="FILE", help="write a page with the tree of modules")
+    parser.add_argument(
+        "--reduce",
+        metavar="FOLDER",
+        help="write a package with the smallest module that has the fault, its inputs, and a test "
+        "that fails",
+    )
     # Of the action: its log is for what is wrong.
     parser.add_argument("--target_quiet", action="store_true", help=argparse.SUPPRESS)
 
@@ -61,13 +67,16 @@ def command(options: argparse.Namespace) -> Outcome:
     files = [paths.existing(file).absolute() for file in options.inputs]
     if options.drop <= 0:
         raise BuildError(f"--drop: got {options.drop:g}, expected more than 0 dB.")
+    reduce = paths.written(options.reduce) if options.reduce else None
     page = paths.written(options.html) if options.html else None
     with tempfile.TemporaryDirectory(prefix="divergence-") as work:
         program = target.of(options)
         from etcli.measure import diverging
 
         told = _silent if options.target_quiet else _told
-        result = diverging.compare(program, files, options.method, options.drop, Path(work), told)
+        result = diverging.compare(
+            program, files, options.method, options.drop, Path(work), told, reduce
+        )
     if page:
         from etcli.report import divergence
 
@@ -88,6 +97,13 @@ def show(result: Mapping[str, Any], out: Printer) -> None:
     out.line(f"{result['label']}, {result['recipe']}", "bold")
     for name, method in result["methods"].items():
         _show_method(name, method, result["drop_db"], out)
+    if "reduced" in result:
+        _show_reduced(result["reduced"], out)
+
+
+def _show_reduced(reduced: Mapping[str, str], out: Printer) -> None:
+    module = reduced["module"] or "the whole model"
+    out.line(f"Written to {reduced['folder']}: {module}, with a test that fails.", "bold")
 
 
 def _show_method(name: str, method: Mapping[str, Any], drop: float, out: Printer) -> None:

@@ -15,6 +15,7 @@ from etlower.divergence import Compared, MethodResult
 from etlower.expected import Case
 from etlower.runs import ProgramRun
 
+from etcli.measure import reproducer
 from etcli.measure.target import Target
 
 
@@ -25,6 +26,7 @@ def compare(
     drop: float,
     work: Path,
     told: Callable[[str], None],
+    reduce: Path | None = None,
 ) -> dict[str, Any]:
     """Compares all stages of a program with its eager model.
 
@@ -35,12 +37,14 @@ def compare(
       drop: in dB.
       work: a folder for files.
       told: is told of each step.
+      reduce: a folder to write a reproducer to, if the numbers part; None: nothing is written.
 
     Returns:
       `label`, `model`, `recipe`, `drop_db`; and `methods`, by name: `samples`, `columns` (the
       stages), `modules`, a list with the `name` of each and by column its `sqnr_db`,
       `largest_difference` and a `note`; `outputs`, the same of the method's outputs, by column and
       with taps; `first`, the module where the numbers part, or None; `firsts`, by column; `notes`.
+      If there is a reproducer, `reduced`: its `folder` and `module`.
     """
     packages.install_programs()
     spec = _chosen(program.load_model(work), methods, program.label)
@@ -68,7 +72,21 @@ def compare(
             data = program.request.program_data
             outputs[name] = _run(program.program, data, program.manifest, cases, work)
         results = comparison.all(outputs, samples)
+        fallen = next((n for n, r in results.items() if r.first), None)
+        reduced = {}
+        if reduce and fallen:
+            told(f"Reducing it: {fallen}")
+            lowering = reproducer.Lowering(make_recipe, run_tapped, work, program.label)
+            column, fall = results[fallen].first or ("", None)
+            assert fall is not None
+            names = (program.request.model_label, program.recipe)
+            inputs = samples[fallen][0]
+            module = reproducer.write(
+                reduce, spec.methods[fallen], inputs, fall, drop, lowering, names
+            )
+            reduced = {"reduced": {"folder": reduce.name, "module": module}}
     return {
+        **reduced,
         "label": program.label,
         "model": program.request.model_label,
         "recipe": program.recipe,
