@@ -22,11 +22,18 @@ def divergence(program: str, folder: Path, *words: str) -> dict[str, Any]:
     return result
 
 
-def test_lost_clamp_is_named(tmp_path: Path) -> None:
-    result = divergence("detector_faulty", tmp_path, "--inputs", str(_HERE / "photo.png"))
+def test_clamp_is_named_and_reduced(tmp_path: Path) -> None:
+    photo = str(_HERE / "photo.png")
+    result = divergence("detector_faulty", tmp_path, "--inputs", photo, "--reduce", "bug")
     assert result["samples"] == 1
+    build = (tmp_path / "bug/BUILD.bazel").read_text(encoding="utf-8")
+    assert "# blocks.0.clamp of //tests/divergence:detector" in build
+    assert 'recipe = "//tests/divergence:faulty"' in build
+    assert {f.name for f in (tmp_path / "bug").iterdir()} == {
+        *("BUILD.bazel", "inputs.npz", "model.py", "module.pt2")
+    }
     first = result["first"]
-    assert (first["stage"], first["module"]) == ("exported", "blocks.1.clamp")
+    assert (first["stage"], first["module"]) == ("exported", "blocks.0.clamp")
     assert first["line"].startswith("detector.py:")
 
 
