@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import logging
 
+import torch
 from etbuild import RecipeContext, groups_fit, share_mutable_buffers, weight_only, write_out
 from etbuild.biases import own_biases
+from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import (
     ConstantPadConfig,
     ConvolutionConfig,
@@ -20,7 +22,9 @@ from executorch.backends.xnnpack.partition.config import (
     MaxDimConfig,
     SoftmaxConfig,
     UpsampleBilinear2dConfig,
+    xnnpack_config,
 )
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer,
     get_symmetric_quantization_config,
@@ -28,10 +32,15 @@ from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils import OP_TO_ANNOTATOR
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.backends.xnnpack.utils.quant_utils import is_dequant, is_quant
+from executorch.exir.backend.partitioner import PartitionResult
 from executorch.exir.backend.utils import WhyNoPartition
 from executorch.export import ExportRecipe
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import (
+    has_free_unbacked_symbols,
+    statically_known_true,
+)
 from xnnpack_layouts import has_channels_last, has_rows, keeps_layout
 
 _why = WhyNoPartition(logging.getLogger(__name__))
@@ -43,6 +52,8 @@ _PT2E = {
 }
 # XNNPACK's packed 4-bit kernels take groups in multiples of this many columns.
 _GROUP_STEP = 32
+# No size of a tensor is larger.
+_LARGEST = 2**31
 
 
 def fp32(ctx: RecipeContext) -> ExportRecipe:
@@ -114,6 +125,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
     """Upstream's recipe of a kind; `values`: the options that it takes and others don't."""
     recipe = ExportRecipe.get_recipe(kind, **values)
     for partitioner in recipe.lowering_recipe.partitioners:
+        partitioner.__class__ = _Partitioner
         configs = partitioner.target_partitioner_configs
         upstreams = configs.get(MaxDimConfig.target_name)
         if upstreams is not None:
@@ -141,6 +153,30 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
     if ctx.options.boolean("share_mutable_buffers", default=False):
         share_mutable_buffers(recipe, ctx.label)
     return recipe
+
+
+class _Partitioner(XnnpackPartitioner):
+    """Takes tensors whose sizes follow from values, too, where these have bounds.
+
+    Upstream leaves them out, as they may be empty, which XNNPACK's tensors cannot be.
+    """
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tags what XNNPACK takes."""
+        with replaced((xnnpack_config, "has_free_unbacked_symbols", _may_be_empty)):
+            return super().partition(exported_program)
+
+
+def _may_be_empty(tensor: torch.Tensor) -> bool:
+    """Tells whether a tensor has a size that follows from values and is not known to have bounds.
+
+    The bounds are what ExecuTorch plans memory by.
+    """
+    sizes = [size for size in tensor.shape if has_free_unbacked_symbols(size)]
+    return not all(
+        statically_known_true(size >= 1) and statically_known_true(size < _LARGEST)
+        for size in sizes
+    )
 
 
 class _Bilinear(UpsampleBilinear2dConfig):

@@ -3,19 +3,21 @@
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("//rules/llm:defs.bzl", "et_llm")
 
-CONTEXTS = [512, 2048]
+CONTEXTS = [
+    512,
+    2048,
+    8192,
+]
 
 # Keys of the YAML file, by variant. The first one is the default of et_llm.
 _PLAIN = {
     "embedding_quantize": "8,32",
-    "quantize_kv_cache": "false",
     "use_sdpa_with_kv_cache": "false",
 }
 VARIANTS = {
     "plain": _PLAIN,
     "embedding_4": _PLAIN | {"embedding_quantize": "4,32"},
     "sdpa": _PLAIN | {"use_sdpa_with_kv_cache": "true"},
-    "kv_cache_8": _PLAIN | {"quantize_kv_cache": "true"},
 }
 
 _YAML = """\
@@ -25,7 +27,6 @@ base:
 model:
   use_kv_cache: true
   use_sdpa_with_kv_cache: {use_sdpa_with_kv_cache}
-  quantize_kv_cache: {quantize_kv_cache}
 
 export:
   max_seq_length: 128

@@ -27,14 +27,13 @@ from typing import Any
 import actions
 from speed_table import speed_table
 
-CONTEXTS = (512, 2048)
+CONTEXTS = (512, 2048, 8192)
 # Files of programs, by variant.
 _OURS = "speed_programs_%s_%d_xnnpack.pte"
 VARIANTS = {
     "plain": _OURS,
     "embedding_4": _OURS,
     "sdpa": _OURS,
-    "kv_cache_8": _OURS,
     "export_llm": "speed_%s_%d.pte",
 }
 # In a call: upstream's program takes one less than its max_seq_length.

@@ -22,22 +22,25 @@ from etllm.layers import (
     too_early,
     window_mask,
 )
+from etllm.prefix_attention import PREFIX_ATTENTION, PrefixAttention, seen
 
 EMBEDDING = "tok_embeddings.weight"
 # Makes a module of the embedding's shape that replaces a table of floats.
 MakeEmbedding = Callable[[Sequence[int]], nn.Module]
 
 
-def construct(args: ModelArgs) -> Transformer:
+def construct(args: ModelArgs, prefixes: bool = False) -> Transformer:
     """Upstream's Transformer without weights, with the layers of `etllm.layers`.
 
     Args:
       args: its configuration; attention_type becomes ours.
+      prefixes: whether a call reads the part of the KV cache that has tokens, whose size only some
+        delegates take; else all of it.
 
     Returns:
       The module on "meta", its buffers on the CPU.
     """
-    args.attention_type = ATTENTION
+    args.attention_type = PREFIX_ATTENTION if prefixes else ATTENTION
     # On "meta" the weights take no memory until the checkpoint's are assigned.
     with torch.device("meta"):
         model = construct_transformer(args)
@@ -163,6 +166,10 @@ class CausalLM(nn.Module):
         self.register_buffer("columns", columns, persistent=False)
         layers = arch.layers if arch else ()
         self.windows = sorted({layer.window for layer in layers} - {0})
+        # Heads that share keys, where calls read prefixes; else 0.
+        first = transformer.layers[0].attention
+        has_prefixes = isinstance(first, PrefixAttention)
+        self.groups = first.heads // first.kv_heads if has_prefixes else 0
         self.tables = len(arch.rotaries) if arch and len(arch.rotaries) > 1 else 0
         for i, rotary in enumerate(arch.rotaries if arch and self.tables else ()):
             cos, sin = rotary.tables(arch.args.head_dim, context, arch.halves)
@@ -172,7 +179,13 @@ class CausalLM(nn.Module):
     def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
         """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
         positions = torch.arange(tokens.shape[1]) + input_pos
-        masks = self._masks(positions)
+        columns = self.columns
+        if self.groups:
+            length = seen(input_pos, tokens.shape[1], self.columns.shape[1])
+            columns = torch.arange(length, dtype=torch.float32).view(1, -1)
+        masks = self._masks(positions, columns)
+        if self.groups > 1:
+            masks = {window: torch.cat([mask] * self.groups) for window, mask in masks.items()}
         if self.dtype != torch.float32:
             masks = {window: mask.to(self.dtype) for window, mask in masks.items()}
         options = {"input_pos": positions, "mask": masks[0]}
@@ -185,14 +198,14 @@ class CausalLM(nn.Module):
             ]
         return self.transformer(tokens, options)
 
-    def _masks(self, positions: torch.Tensor) -> dict[int, torch.Tensor]:
+    def _masks(self, positions: torch.Tensor, columns: torch.Tensor) -> dict[int, torch.Tensor]:
         """The masks of a call's positions by window."""
         if self.transformer.layers[0].attention.limits:
-            hidden = later(positions, self.columns)
-            early = {w: too_early(positions, self.columns, w) for w in self.windows}
+            hidden = later(positions, columns)
+            early = {w: too_early(positions, columns, w) for w in self.windows}
             hides = {0: hidden} | {w: torch.maximum(hidden, early[w]) for w in self.windows}
             return {w: score_limits(each, self.dtype) for w, each in hides.items()}
-        mask = causal_mask(positions, self.columns)
+        mask = causal_mask(positions, columns)
         return {0: mask} | {
-            window: mask + window_mask(positions, self.columns, window) for window in self.windows
+            window: mask + window_mask(positions, columns, window) for window in self.windows
         }

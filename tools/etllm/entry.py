@@ -29,6 +29,8 @@ from etllm.settings import Settings
 # Files of the adapter that the whole model has.
 _OF_MODEL = method_adapters.Files(lora.CONFIG, lora.WEIGHTS)
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+# Backends whose programs read the part of the KV cache that has tokens.
+_WITH_PREFIXES = {"portable", "xnnpack"}
 # Backends for which upstream's LlmConfig has no section.
 _WITHOUT_SECTION = ("mps", "portable")
 
@@ -125,9 +127,14 @@ def _settings(ctx: ModelContext) -> Settings:
     options = Options(ctx.args, ctx.label)
     options.only("backends", "layers", method_adapters.OPTION, transformers_fallback.OPTION)
     settings = read_settings(ctx.files, ctx.label)
-    check_backends(settings, [b for b in options.text("backends", "").split(",") if b], ctx.label)
+    check_backends(settings, _backends(ctx), ctx.label)
     _check_files(settings, ctx)
     return settings
+
+
+def _backends(ctx: ModelContext) -> list[str]:
+    named = Options(ctx.args, ctx.label).text("backends", "")
+    return [backend for backend in named.split(",") if backend]
 
 
 def _adapter(
@@ -303,7 +310,11 @@ def _module(
     """The module of all methods without an adapter of their own."""
     arch = checkpoint.architecture
     arch.args.generate_full_logits = settings.llm.debug.generate_full_logits
-    model = source_transforms.construct(arch, keys) if keys else decoder.construct(arch.args)
+    backends = _backends(ctx)
+    prefixes = bool(backends) and _WITH_PREFIXES.issuperset(backends)
+    model = (
+        source_transforms.construct(arch, keys) if keys else decoder.construct(arch.args, prefixes)
+    )
     checkpoint.check_unused([name for name, _ in model.named_parameters()])
     make = embedding.maker(settings, checkpoint)
     decoder.assign(model, checkpoint.weight, make)

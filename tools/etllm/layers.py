@@ -59,9 +59,8 @@ class GroupedAttention(Attention):
         self.wv = nn.Linear(args.dim, self.kv_heads * self.size, bias=bias)
         self.wo = nn.Linear(self.heads * self.size, args.dim, bias=False)
         self.context = args.max_context_len
-        keys = self.kv_heads, self.size, self.context
+        keys, values = self._cache_shapes()
         self.register_buffer("k_cache", torch.zeros(keys, device="cpu"))
-        values = self.kv_heads, self.context, self.size
         self.register_buffer("v_cache", torch.zeros(values, device="cpu"))
         turned = int(self.size * args.partial_rotary_factor)
         turn = half_turns(self.size, turned) if args.use_hf_rope else quarter_turns(self.size)
@@ -75,6 +74,10 @@ class GroupedAttention(Attention):
         self.window = 0
         self.stretch = 1.0
         self.limits = False
+
+    def _cache_shapes(self) -> tuple[Sequence[int], Sequence[int]]:
+        keys = self.kv_heads, self.size, self.context
+        return keys, (self.kv_heads, self.context, self.size)
 
     def scores_are_small(self, norm: torch.Tensor) -> bool:
         """Returns whether the weights prove that hiding a token by adding to its score is enough.
@@ -134,7 +137,6 @@ class GroupedAttention(Attention):
         Returns:
           (1, n, width), and None, for no update of the options.
         """
-        groups = self.heads // self.kv_heads
         if rotaries and self.rotary is not None:
             freqs_cos, freqs_sin = rotaries[self.rotary]
         mask = mask if masks is None else masks[self.window]
@@ -143,21 +145,33 @@ class GroupedAttention(Attention):
         k = self._normed(self.wk(x), "k_norm_fn")
         k = self._rotated(k, self.kv_heads, freqs_cos, freqs_sin)
         v = self.wv(x).view(-1, self.kv_heads, self.size)
-        self.k_cache.index_copy_(2, input_pos, k.permute(1, 2, 0))
-        self.v_cache.index_copy_(1, input_pos, v.permute(1, 0, 2))
+        self._store(k, v, input_pos)
         # The heads that share keys become rows of one matrix: (KV heads, groups * n, head size).
         scale = self.size**-0.5 if self.scale is None else self.scale
+        groups = self.heads // self.kv_heads
         q = (q * scale).view(-1, self.kv_heads, groups, self.size)
         q = q.permute(1, 2, 0, 3).reshape(self.kv_heads, -1, self.size)
-        scores = torch.bmm(q, self.k_cache)
-        if self.cap is not None:
-            scores = torch.tanh(scores / self.cap) * self.cap
-        scores = scores.view(self.kv_heads, groups, -1, self.context)
-        scores = torch.minimum(scores, mask) if self.limits else scores + mask
-        weights = torch.softmax(scores, dim=-1).view(self.kv_heads, -1, self.context)
-        y = torch.bmm(weights, self.v_cache)
+        y = self._attended(q, mask)
         y = y.view(self.kv_heads, groups, -1, self.size).permute(2, 0, 1, 3)
         return self.wo(y.reshape(1, -1, self.heads * self.size)), None
+
+    def _store(self, k: torch.Tensor, v: torch.Tensor, positions: torch.Tensor) -> None:
+        """Writes keys and values of (n, KV heads, head size)."""
+        self.k_cache.index_copy_(2, positions, k.permute(1, 2, 0))
+        self.v_cache.index_copy_(1, positions, v.permute(1, 0, 2))
+
+    def _attended(self, q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """What queries of (KV heads, groups * n, head size) find, in the same shape."""
+        groups = self.heads // self.kv_heads
+        scores = torch.bmm(q, self.k_cache).view(self.kv_heads, groups, -1, self.context)
+        weights = self._weights(scores, mask).view(self.kv_heads, -1, self.context)
+        return torch.bmm(weights, self.v_cache)
+
+    def _weights(self, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if self.cap is not None:
+            scores = torch.tanh(scores / self.cap) * self.cap
+        scores = torch.minimum(scores, mask) if self.limits else scores + mask
+        return torch.softmax(scores, dim=-1)
 
     def _normed(self, x: torch.Tensor, norm: str) -> torch.Tensor:
         """x of (1, n, heads * head size), each head normalized if the model has norms for it."""

@@ -11,7 +11,7 @@ from torch import nn
 from etllm.architecture import Architecture
 from etllm.settings import Settings
 
-_SDPA, _CACHE = "model.use_sdpa_with_kv_cache", "model.quantize_kv_cache"
+_SDPA = "model.use_sdpa_with_kv_cache"
 _STATIC, _SCALE = "model.static_quantize_kv_cache", "model.static_quantize_kv_cache_scale"
 _SPIN = "quantization.use_spin_quant"
 # Sizes of upstream's Hadamard transform: a power of 2, or 28 times one.
@@ -24,15 +24,14 @@ def requested(settings: Settings) -> list[str]:
     Raises:
       BuildError: some of them exclude each other.
     """
-    keys = [key for key in (_SDPA, _CACHE, _STATIC, _SPIN) if settings.value(key)]
-    for cache in (_CACHE, _STATIC):
-        if _SDPA in keys and cache in keys:
-            raise settings.error(
-                _SDPA,
-                f"false beside {cache} ({settings.file.position(cache)}): this version of "
-                "ExecuTorch cannot export the two together",
-                "Remove one of them.",
-            )
+    keys = [key for key in (_SDPA, _STATIC, _SPIN) if settings.value(key)]
+    if _SDPA in keys and _STATIC in keys:
+        raise settings.error(
+            _SDPA,
+            f"false beside {_STATIC} ({settings.file.position(_STATIC)}): this version of "
+            "ExecuTorch cannot export the two together",
+            "Remove one of them.",
+        )
     if settings.file.has(_SCALE) and _STATIC not in keys:
         raise settings.error(_SCALE, f"no such key without {_STATIC}: true")
     if keys and settings.llm.model.dtype_override.value != "fp32":
@@ -109,11 +108,6 @@ def transform(
             sdpa.replace_sdpa_with_custom_op,
             custom_kv_cache.replace_kv_cache_with_custom_kv_cache,
         ]
-    if _CACHE in keys:
-        steps = [
-            custom_kv_cache.replace_kv_cache_with_quantized_kv_cache,
-            sdpa.replace_sdpa_with_quantized_sdpa,
-        ]
     if _STATIC in keys:
         replace = custom_kv_cache.replace_kv_cache_with_static_quantized_kv_cache
         steps.append(lambda model: replace(model, scale=settings.value(_SCALE)))
@@ -124,22 +118,7 @@ def transform(
     if _SDPA in keys:
         for layer in model.layers:
             layer.attention.SDPA = _CachedAttention(layer.attention)
-    if _CACHE in keys:
-        _clear_caches(model)
     return model
-
-
-def _clear_caches(model: nn.Module) -> None:
-    """Lets scales and zero points begin with zeros, as ExecuTorch lets every buffer that changes.
-
-    Upstream's begin with ones. No token looks at a position that was not written.
-    """
-    from executorch.examples.models.llama.source_transformation import custom_kv_cache
-
-    for module in model.modules():
-        if isinstance(module, custom_kv_cache.QuantizedKVCache):
-            for buffer in module.buffers(recurse=False):
-                buffer.zero_()
 
 
 class _CachedAttention(nn.Module):

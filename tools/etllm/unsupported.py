@@ -19,7 +19,6 @@ HONORED = frozenset(
         # The tables of the rotary embedding are expanded in any case.
         "model.expand_rope_table",
         "model.local_global_attention",
-        "model.quantize_kv_cache",
         "model.static_quantize_kv_cache",
         "model.static_quantize_kv_cache_scale",
         "model.use_kv_cache",
@@ -113,6 +112,11 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "model.input_prune_map": ("vocabularies are not pruned", _IN_BUILD),
     "model.output_prune_map": ("vocabularies are not pruned", _IN_BUILD),
+    "model.quantize_kv_cache": (
+        "with upstream's operators for it a program writes a tenth of the tokens that it writes "
+        "with a cache of floats",
+        'Remove the key; dtype_override: "fp16" halves the cache.',
+    ),
     "model.use_attention_sink": (
         "it needs a runner that counts positions beyond the context; here a conversation ends when "
         "its context is full",

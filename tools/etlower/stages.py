@@ -44,6 +44,7 @@ from etlower import (
     control_flow_bodies,
     kernels,
     layouts,
+    prefixes,
     runnable,
     state,
     training,
@@ -158,6 +159,7 @@ def run(
         config = dataclasses.replace(config, passes=passes, to_out_var_pass=rows)
         config = writes.in_place(config, edge, programs)
         lowered = {name: edge.exported_program(name) for name in edge.methods}
+        config = prefixes.in_place(config, lowered)
         with (
             control_flow_bodies.without_gradients(programs),
             kernels.known_are_valid(),

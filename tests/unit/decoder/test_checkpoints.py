@@ -83,33 +83,32 @@ def test_layers_compute_what_upstreams_own_do(folder, family):
     theirs = build(place)
     layers = [spec.methods["forward"].module.transformer.layers[0] for spec in (ours, theirs)]
     kinds = [type(layer.attention).__name__ for layer in layers]
-    assert kinds == ["GroupedAttention", "AttentionMHA"]
+    assert kinds == ["PrefixAttention", "AttentionMHA"]
     torch.testing.assert_close(logits(theirs), logits(ours), atol=1e-4, rtol=1e-4)
 
 
-def test_a_quantized_cache_is_near(folder):
-    place = folder("qwen3")
-    exact = logits(build(place))
-    (place / "llm.yaml").write_text(
-        YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  quantize_kv_cache: true")
-    )
-    near = logits(build(place))
-    assert not torch.equal(near, exact)
-    torch.testing.assert_close(near, exact, atol=0.2, rtol=0.1)
-
-
 def test_transforms_need_upstreams_transformer(folder):
-    yaml = YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  quantize_kv_cache: true")
+    yaml = YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  use_sdpa_with_kv_cache: true")
     text = failure(folder("gemma3_text", yaml=yaml))
-    assert text.startswith("m/llm.yaml:4: model.quantize_kv_cache: got true, expected false")
+    assert text.startswith("m/llm.yaml:4: model.use_sdpa_with_kv_cache: got true, expected false")
     assert "lacks an activation other than silu and scaled embeddings and norms after" in text
 
 
-def test_transforms_that_exclude_each_other(folder):
-    both = "use_kv_cache: true\n  quantize_kv_cache: true\n  use_sdpa_with_kv_cache: true"
-    text = failure(folder("qwen3", yaml=YAML.replace("use_kv_cache: true", both)))
-    assert text.startswith("m/llm.yaml:5: model.use_sdpa_with_kv_cache: got true, expected false")
-    assert "m/llm.yaml:4" in text
+def test_a_quantized_cache_is_refused(folder):
+    yaml = YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  quantize_kv_cache: true")
+    text = failure(folder("qwen3", yaml=yaml))
+    assert text.startswith(
+        "m/llm.yaml:4: model.quantize_kv_cache: got true, which is not supported"
+    )
+    assert "a tenth of the tokens" in text
+
+
+@pytest.mark.parametrize("backends", ["vulkan", "portable,vulkan", ""])
+def test_backends_with_fixed_sizes_read_the_whole_cache(folder, backends):
+    more = "backend:\n  vulkan:\n    enabled: true\n" if "vulkan" in backends else ""
+    spec = build(folder("qwen3", yaml=YAML + more), backends=backends)
+    layer = spec.methods["forward"].module.transformer.layers[0]
+    assert type(layer.attention).__name__ == "GroupedAttention"
 
 
 def test_windows_of_the_file_apply(folder):

@@ -1,0 +1,174 @@
+"""The first rows of a buffer, which a program reads where they lie.
+
+A slice of a KV cache is a copy of it in a program. `prefix` is a slice whose number of rows may
+follow from the model's inputs; of a buffer that the method writes to, a program has it without a
+copy. ExecuTorch has no operator for such a view, but one that sets the sizes of a tensor and
+touches none of its elements, `empty`: the tensor gets the buffer's own memory.
+
+Of anything else a prefix is a slice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from executorch.exir import ExecutorchBackendConfig
+from executorch.exir.dialects._ops import ops
+from executorch.exir.tensor import TensorSpec
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torch.fx.passes.infra.pass_base import PassBase, PassResult
+
+_NAME = "etlower::prefix"
+_BASE = "etlower_prefix_of"
+
+
+@torch.library.custom_op(_NAME, mutates_args=())
+def prefix(buffer: torch.Tensor, length: int) -> torch.Tensor:
+    """The first rows of a tensor.
+
+    Args:
+      buffer: (n, …).
+      length: number of rows, from 1 to n; an integer of the model's inputs needs both bounds
+        (`torch._check`), so that partitioners know them.
+
+    Returns:
+      (length, …).
+
+    Example:
+
+        self.cache.index_copy_(0, positions, rows)
+        seen = prefix(self.cache, end)
+    """
+    return buffer[:length].clone()
+
+
+@prefix.register_fake
+def _(buffer: torch.Tensor, length: int) -> torch.Tensor:
+    return buffer.new_empty((length, *buffer.shape[1:]))
+
+
+def in_place(
+    config: ExecutorchBackendConfig, programs: Mapping[str, ExportedProgram]
+) -> ExecutorchBackendConfig:
+    """Lets a program read prefixes of buffers where they lie.
+
+    Args:
+      config: what the program would be emitted with.
+      programs: by method, in the edge dialect; their graphs change.
+
+    Returns:
+      The configuration to emit the program with.
+    """
+    found = [_replace(program) for program in programs.values()]
+    if not any(found):
+        return config
+    planned = config.memory_planning_pass
+    return dataclasses.replace(
+        config,
+        to_out_var_pass=_Bases(config.to_out_var_pass),
+        memory_planning_pass=(
+            {method: _Planning(each) for method, each in planned.items()}
+            if isinstance(planned, dict)
+            else _Planning(planned)
+        ),
+    )
+
+
+def _replace(program: ExportedProgram) -> bool:
+    """Replaces the prefixes of a method; returns whether any of them is one of a buffer."""
+    in_buffers = False
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            if getattr(node.target, "_schema", None) is None or node.target._schema.name != _NAME:
+                continue
+            source, length = node.args
+            buffer = _buffer(program, source)
+            if buffer is None:
+                node.target = ops.edge.aten.slice_copy.Tensor
+                node.args = (source, 0, 0, length)
+                continue
+            in_buffers = True
+            node.target = ops.edge.aten.empty.memory_format
+            value = source.meta["val"]
+            node.args = ([length, *value.shape[1:]],)
+            node.kwargs = {"dtype": value.dtype}
+            node.meta[_BASE] = buffer.name
+    return in_buffers
+
+
+def _buffer(program: ExportedProgram, source: Node) -> Node | None:
+    """The buffer whose last value a tensor is, if the method writes to it in place."""
+    signature = program.graph_signature
+    name = signature.buffers_to_mutate.get(source.name)
+    if name is None or source.target != ops.edge.aten.index_put_.default:
+        return None
+    written = source.args[0]
+    return written if signature.inputs_to_buffers.get(written.name) == name else None
+
+
+class _Bases(PassBase):
+    """The last pass before memory is planned: each prefix is planned as its buffer.
+
+    Args:
+      before: upstream's pass in this place, which makes a kernel's call of each node.
+    """
+
+    def __init__(self, before: Any) -> None:
+        super().__init__()
+        self._before = before
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Changes the tensors' specifications."""
+        done = self._before(graph_module)
+        nodes = {node.name: node for node in done.graph_module.graph.nodes}
+        for node in nodes.values():
+            if _BASE in node.meta:
+                node.meta[_BASE] = nodes[node.meta[_BASE]].meta["spec"], node.meta["spec"]
+                node.meta["spec"], _ = node.meta[_BASE]
+        return done
+
+
+class _Planning:
+    """Plans memory as another pass does, and then gives prefixes their own sizes.
+
+    Args:
+      planned: upstream's pass.
+    """
+
+    def __init__(self, planned: Any) -> None:
+        vars(self)["_planned"] = planned
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._planned, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._planned, name, value)
+
+    def run(self, graph_module: GraphModule, *rest: Any) -> PassResult:
+        """Plans the memory of a method."""
+        run = getattr(self._planned, "run", None)
+        done = run(graph_module, *rest) if run else self._planned(graph_module)
+        for node in done.graph_module.graph.nodes:
+            if _BASE in node.meta:
+                base, own = node.meta.pop(_BASE)
+                own.__class__, own._of = _Prefix, base
+                node.meta["spec"] = node.kwargs["out"].meta["spec"] = own
+        return done
+
+
+class _Prefix(TensorSpec):
+    """The specification of a prefix: its place is its buffer's, which may be planned later."""
+
+    _of: TensorSpec
+
+
+def _place(name: str) -> property:
+    return property(lambda spec: getattr(spec._of, name), lambda _, value: None)
+
+
+for _each in ("mem_id", "mem_obj_id", "mem_offset", "lifetime"):
+    setattr(_Prefix, _each, _place(_each))
