@@ -1,12 +1,15 @@
 """Benchmark: how fast a language model's programs run, in variants and against upstream's own.
 
-    ./bazelw run //tests/bench:speed -- [--rounds N] [--json FILE]
+    ./bazelw run //tests/bench:speed -- [--rounds N] [--json FILE] [--llama_cpp FOLDER]
 
 All programs have the weights of SmolLM2-135M in 4 bits; speed.bzl lists the variants. Upstream's
 `export_llm` makes its program of the same weights and of the file of the variant "sdpa", which has
 the keys that upstream recommends for XNNPACK. Each measurement is a process of its own, in which
 upstream's `TextLLMRunner` reads a prompt and writes tokens. A round measures all programs; the next
 round does so backwards. The medians count.
+
+With `--llama_cpp`, the folder node_modules of node-llama-cpp, llama.cpp takes its turn in each
+round, with the same weights in Q4_0 and as many threads.
 
 Perplexity is of this repository's LICENSE: a well-known text, so compare the values, and do not
 read them as the model's quality.
@@ -20,11 +23,15 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import actions
+import llama_cpp
 from speed_table import speed_table
 
 CONTEXTS = (512, 2048, 8192)
@@ -49,6 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="speed", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--llama_cpp", type=Path, help="node_modules with node-llama-cpp")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
@@ -56,48 +64,87 @@ def main() -> None:
         figures = _perplexity(program) if kind == "perplexity" else _run(program, int(kind))
         print(json.dumps(figures))
         return
-    programs = [
-        (variant, context, _FOLDER / (name % (variant, context)))
-        for context in CONTEXTS
-        for variant, name in VARIANTS.items()
-    ]
-    rows = [_row(program) for program in programs]
-    _time(programs, rows, given.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        programs = _programs(given.llama_cpp, Path(folder))
+        rows = [_row(program) for program in programs]
+        _time(programs, rows, given.rounds)
     results = {"machine": actions.machine(), "programs": rows}
     actions.write_json(given.json, results)
     print(speed_table(results))
 
 
-def _row(program: tuple[str, int, Path]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Program:
+    """What has a row.
+
+    Attributes:
+      variant: its name.
+      context: tokens of the longest conversation.
+      path: the file with its weights.
+      modules: node_modules with the program that reads the file; None: ExecuTorch's runner does.
+    """
+
+    variant: str
+    context: int
+    path: Path
+    modules: Path | None = None
+
+    def run(self, tokens: int) -> dict[str, float]:
+        """Reads so many tokens and writes 64, in a process of its own."""
+        if self.modules is None:
+            return json.loads(_child(__file__, "--measure", str(tokens), str(self.path)))
+        cores = actions.machine()["cores"]
+        return llama_cpp.run(self.modules, self.path, self.context, tokens, _WRITTEN, cores)
+
+
+def _programs(modules: Path | None, folder: Path) -> list[_Program]:
+    """All that is measured; files for llama.cpp are written into the folder."""
+    programs = [
+        _Program(variant, context, _FOLDER / (name % (variant, context)))
+        for context in CONTEXTS
+        for variant, name in VARIANTS.items()
+    ]
+    if modules is None:
+        return programs
+    [checkpoint] = Path("..").glob("*smollm2/model.gguf")
+    path = folder / "q4_0.gguf"
+    llama_cpp.write_q4_0(checkpoint, path)
+    name = f"llama.cpp (node-llama-cpp {llama_cpp.version(modules)}), Q4_0"
+    return [*programs, *(_Program(name, context, path, modules) for context in CONTEXTS)]
+
+
+def _row(program: _Program) -> dict[str, Any]:
     """Returns the part of a row that doesn't depend on the clock."""
-    variant, context, path = program
-    score = json.loads(_child(__file__, "--measure", "perplexity", str(path)))
-    return {"variant": variant, "context": context, "bytes": path.stat().st_size, **score}
+    row = {
+        "variant": program.variant,
+        "context": program.context,
+        "bytes": program.path.stat().st_size,
+    }
+    if program.modules is None:
+        row |= json.loads(_child(__file__, "--measure", "perplexity", str(program.path)))
+    return row
 
 
-def _time(
-    programs: Sequence[tuple[str, int, Path]], rows: Sequence[dict[str, Any]], rounds: int
-) -> None:
+def _time(programs: Sequence[_Program], rows: Sequence[dict[str, Any]], rounds: int) -> None:
     """Adds tokens per second and memory to the rows."""
     runs: list[list[dict[str, Any]]] = [[] for _ in programs]
     for number in range(rounds):
         order = range(len(programs)) if number % 2 == 0 else reversed(range(len(programs)))
         for index in order:
-            variant, context, path = programs[index]
+            program = programs[index]
             # The prompt of the second one fills the context but for what is written.
-            short, full = (
-                json.loads(_child(__file__, "--measure", str(tokens), str(path)))
-                for tokens in (_PROMPT, context - _WRITTEN - 1)
-            )
-            runs[index].append(
-                {
-                    "prompt_tokens_per_second": short["prompt_tokens_per_second"],
-                    "tokens_per_second_after_prompt": short["tokens_per_second"],
-                    "tokens_per_second": full["tokens_per_second"],
-                    "memory_bytes": full["memory_bytes"],
-                }
-            )
-            print(variant, context, runs[index][-1], flush=True)
+            short = program.run(_PROMPT)
+            full = program.run(program.context - _WRITTEN - 1)
+            figures = {
+                "read": short["read"],
+                "read_full": full["read"],
+                "write": short["write"],
+                "write_full": full["write"],
+            }
+            if "memory_bytes" in full:
+                figures["memory_bytes"] = full["memory_bytes"]
+            runs[index].append(figures)
+            print(program.variant, program.context, figures, flush=True)
     for row, of_program in zip(rows, runs, strict=True):
         for key in of_program[0]:
             row[key] = statistics.median(run[key] for run in of_program)
@@ -133,10 +180,12 @@ def _run(program: str, prompt_tokens: int) -> dict[str, float]:
     runner.generate("A", GenerationConfig(**(settings | {"max_new_tokens": 2})))
     runner.reset()
     *earlier, last = range(0, prompt_tokens, _PROMPT)
+    started = time.perf_counter()
     for start in earlier:
         runner.prefill(
             tokenizer.decode(tokens[start : start + _PROMPT]), GenerationConfig(**settings)
         )
+    seconds = time.perf_counter() - started
     stats: list[dict[str, Any]] = []
     runner.generate(
         tokenizer.decode(tokens[last:prompt_tokens]),
@@ -147,9 +196,10 @@ def _run(program: str, prompt_tokens: int) -> dict[str, float]:
     [figures] = stats
     if figures["generated_tokens"] < 16:
         sys.exit(f"{program}: expected at least 16 tokens behind {prompt_tokens}, got {figures}.")
+    seconds += (prompt_tokens - last) / figures["prefill_token_per_sec"]
     return {
-        "prompt_tokens_per_second": figures["prefill_token_per_sec"],
-        "tokens_per_second": figures["decode_token_per_sec"],
+        "read": prompt_tokens / seconds,
+        "write": figures["decode_token_per_sec"],
         "memory_bytes": _resident() - before,
     }
 

@@ -8,20 +8,18 @@ from typing import Any
 
 def speed_table(results: Mapping[str, Any]) -> str:
     """Renders the results of `//tests/bench:speed` as Markdown."""
-    head = ["variant", "context", "reading", "writing, context begun", "writing, context full"]
-    head += ["memory", "program", "perplexity"]
+    head = ["variant", "context", "reading, context begun", "context full"]
+    head += ["writing, context begun", "context full", "memory", "file", "perplexity"]
     rows = [head, ["---"] * len(head)]
-    for row in results["programs"]:
+    for row in sorted(results["programs"], key=lambda row: row["context"]):
         rows.append(
             [
                 f"`{row['variant']}`",
                 f"{row['context']:,}",
-                f"{row['prompt_tokens_per_second']:.0f} tokens/s",
-                f"{row['tokens_per_second_after_prompt']:.0f} tokens/s",
-                f"{row['tokens_per_second']:.0f} tokens/s",
-                f"{row['memory_bytes'] / 1e6:.0f} MB",
+                *(f"{row[key]:.0f}" for key in ("read", "read_full", "write", "write_full")),
+                f"{row['memory_bytes'] / 1e6:.0f} MB" if "memory_bytes" in row else "",
                 f"{row['bytes'] / 1e6:.1f} MB",
-                f"{row['perplexity']:.2f}",
+                f"{row['perplexity']:.2f}" if "perplexity" in row else "",
             ]
         )
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
