@@ -111,7 +111,7 @@ def runner_tests(programs):
             ],
         ),
         "tokenizer_test": dict(
-            srcs = _PROCESS + ["test_tokenizer.py"],
+            srcs = _PROCESS + ["test_tokenizer.py", "test_upstream_tokenizers.py"],
             data = [":tokenize", "//models:llama_tokenizer"],
             release = True,
             deps = ["//tests/fuzz:runner_tokenizers"],
