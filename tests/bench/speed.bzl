@@ -9,16 +9,14 @@ CONTEXTS = [
     8192,
 ]
 
-# Keys of the YAML file, by variant. The first one is the default of et_llm.
-_PLAIN = {
-    "embedding_quantize": "8,32",
-    "use_sdpa_with_kv_cache": "false",
-}
+# Keys of the YAML file, by variant. The first one is the default of et_llm; upstream's own program
+# has the keys that upstream recommends for XNNPACK.
+_PLAIN = {"embedding_quantize": "8,32", "use_sdpa_with_kv_cache": "false"}
 VARIANTS = {
     "plain": _PLAIN,
     "embedding_4": _PLAIN | {"embedding_quantize": "4,32"},
-    "sdpa": _PLAIN | {"use_sdpa_with_kv_cache": "true"},
 }
+_EXPORT_LLM = {"export_llm": _PLAIN | {"use_sdpa_with_kv_cache": "true"}}
 
 _YAML = """\
 base:
@@ -49,11 +47,11 @@ def speed_programs(name, checkpoint):
 
     Args:
       name: of the filegroup of all programs and their YAML files; programs are called
-        `<name>_<variant>_<context>_xnnpack`.
+        `<name>_<variant>_<context>_xnnpack`, upstream's file `<name>_export_llm_<context>.yaml`.
       checkpoint: as et_llm takes it.
     """
     programs = []
-    for variant, keys in VARIANTS.items():
+    for variant, keys in (VARIANTS | _EXPORT_LLM).items():
         for context in CONTEXTS:
             one = "%s_%s_%d" % (name, variant, context)
             write_file(
@@ -63,6 +61,8 @@ def speed_programs(name, checkpoint):
                 content = _YAML.format(context = context, **keys).split("\n"),
                 tags = ["manual"],
             )
+            if variant in _EXPORT_LLM:
+                continue
             et_llm(
                 name = one,
                 testonly = True,

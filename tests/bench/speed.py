@@ -3,8 +3,8 @@
     ./bazelw run //tests/bench:speed -- [--rounds N] [--json FILE] [--llama_cpp FOLDER]
 
 All programs have the weights of SmolLM2-135M in 4 bits; speed.bzl lists the variants. Upstream's
-`export_llm` makes its program of the same weights and of the file of the variant "sdpa", which has
-the keys that upstream recommends for XNNPACK. Each measurement is a process of its own, in which
+`export_llm` makes its program of the same weights, with the keys that upstream recommends for
+XNNPACK. Each measurement is a process of its own, in which
 upstream's `TextLLMRunner` reads a prompt and writes tokens. A round measures all programs; the next
 round does so backwards. The medians count.
 
@@ -40,7 +40,6 @@ _OURS = "speed_programs_%s_%d_xnnpack.pte"
 VARIANTS = {
     "plain": _OURS,
     "embedding_4": _OURS,
-    "sdpa": _OURS,
     "export_llm": "speed_%s_%d.pte",
 }
 # In a call: upstream's program takes one less than its max_seq_length.
