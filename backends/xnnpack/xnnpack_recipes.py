@@ -159,7 +159,12 @@ class _Partitioner(XnnpackPartitioner):
     """Takes tensors whose sizes follow from values, too, where these have bounds.
 
     Upstream leaves them out, as they may be empty, which XNNPACK's tensors cannot be.
+
+    Attributes:
+      takes_bounded_sizes: that it does, for `etlower.prefixes`.
     """
+
+    takes_bounded_sizes = True
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags what XNNPACK takes."""

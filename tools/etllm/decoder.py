@@ -181,8 +181,8 @@ class CausalLM(nn.Module):
         positions = torch.arange(tokens.shape[1]) + input_pos
         columns = self.columns
         if self.groups:
-            length = seen(input_pos, tokens.shape[1], self.columns.shape[1])
-            columns = torch.arange(length, dtype=torch.float32).view(1, -1)
+            count = seen(input_pos, tokens.shape[1], columns.shape[1])
+            columns = torch.arange(count, dtype=torch.float32).view(1, -1)
         masks = self._masks(positions, columns)
         if self.groups > 1:
             masks = {window: torch.cat([mask] * self.groups) for window, mask in masks.items()}

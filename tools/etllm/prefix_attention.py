@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from etlower.prefixes import prefix
+from etlower.prefixes import length, prefix
 from executorch.examples.models.llama.attention import register_attention
 
 from etllm.layers import GroupedAttention
@@ -55,7 +55,4 @@ def seen(input_pos: torch.Tensor, count: int, context: int) -> Any:
       context: number of positions.
     """
     end = torch.div(input_pos + (count + _STEP - 1), _STEP, rounding_mode="floor") * _STEP
-    length: Any = end.clamp(max=context).item()
-    torch._check(length >= 1)
-    torch._check(length <= context)
-    return length
+    return length(end, context)

@@ -5,19 +5,22 @@ follow from the model's inputs; of a buffer that the method writes to, a program
 copy. ExecuTorch has no operator for such a view, but one that sets the sizes of a tensor and
 touches none of its elements, `empty`: the tensor gets the buffer's own memory.
 
-Of anything else a prefix is a slice.
+Of anything else a prefix is a slice. Delegates that need fixed sizes get all rows.
 """
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.dialects._ops import ops
 from executorch.exir.tensor import TensorSpec
+from executorch.export import ExportRecipe
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
@@ -26,29 +29,74 @@ _NAME = "etlower::prefix"
 _BASE = "etlower_prefix_of"
 
 
-@torch.library.custom_op(_NAME, mutates_args=())
-def prefix(buffer: torch.Tensor, length: int) -> torch.Tensor:
+_sizes_may_follow = contextvars.ContextVar("sizes may follow from values", default=True)
+
+
+def length(rows: torch.Tensor, most: int) -> Any:
+    """A number of rows for `prefix`.
+
+    Args:
+      rows: the number, (1,), an integer.
+      most: rows of the buffer.
+
+    Returns:
+      The number, between 1 and `most`; `most`, while a program is made by delegates that need fixed
+      sizes.
+    """
+    if not _sizes_may_follow.get():
+        return most
+    number = rows.clamp(1, most).item()
+    # Partitioners ask for both bounds.
+    torch._check(number >= 1)
+    torch._check(number <= most)
+    return number
+
+
+def prefix(buffer: torch.Tensor, rows: Any) -> torch.Tensor:
     """The first rows of a tensor.
 
     Args:
       buffer: (n, …).
-      length: number of rows, from 1 to n; an integer of the model's inputs needs both bounds
-        (`torch._check`), so that partitioners know them.
+      rows: how many, from `length`.
 
     Returns:
-      (length, …).
+      (rows, …).
 
     Example:
 
-        self.cache.index_copy_(0, positions, rows)
-        seen = prefix(self.cache, end)
+        self.cache.index_copy_(0, positions, values)
+        seen = prefix(self.cache, length(positions[-1:] + 1, self.cache.shape[0]))
     """
-    return buffer[:length].clone()
+    is_whole = isinstance(rows, int) and rows == buffer.shape[0]
+    return buffer if is_whole else _prefix(buffer, rows)
 
 
-@prefix.register_fake
-def _(buffer: torch.Tensor, length: int) -> torch.Tensor:
-    return buffer.new_empty((length, *buffer.shape[1:]))
+@torch.library.custom_op(_NAME, mutates_args=())
+def _prefix(buffer: torch.Tensor, rows: int) -> torch.Tensor:
+    return buffer[:rows].clone()
+
+
+@_prefix.register_fake
+def _(buffer: torch.Tensor, rows: int) -> torch.Tensor:
+    return buffer.new_empty((rows, *buffer.shape[1:]))
+
+
+@contextlib.contextmanager
+def as_taken(recipe: ExportRecipe) -> Iterator[None]:
+    """While a model is exported for a recipe: whether sizes may follow from values.
+
+    They may with partitioners that say so (`takes_bounded_sizes`), and without any.
+    """
+    lowering = recipe.lowering_recipe
+    partitioners = (lowering and lowering.partitioners) or []
+    if isinstance(partitioners, Mapping):
+        partitioners = [each for own in partitioners.values() for each in own]
+    taken = all(getattr(each, "takes_bounded_sizes", False) for each in partitioners)
+    token = _sizes_may_follow.set(taken)
+    try:
+        yield
+    finally:
+        _sizes_may_follow.reset(token)
 
 
 def in_place(
@@ -85,16 +133,16 @@ def _replace(program: ExportedProgram) -> bool:
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
             if getattr(node.target, "_schema", None) is None or node.target._schema.name != _NAME:
                 continue
-            source, length = node.args
+            source, rows = node.args
             buffer = _buffer(program, source)
             if buffer is None:
                 node.target = ops.edge.aten.slice_copy.Tensor
-                node.args = (source, 0, 0, length)
+                node.args = (source, 0, 0, rows)
                 continue
             in_buffers = True
             node.target = ops.edge.aten.empty.memory_format
             value = source.meta["val"]
-            node.args = ([length, *value.shape[1:]],)
+            node.args = ([rows, *value.shape[1:]],)
             node.kwargs = {"dtype": value.dtype}
             node.meta[_BASE] = buffer.name
     return in_buffers

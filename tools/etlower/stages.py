@@ -109,7 +109,18 @@ def run(
     Returns:
       Upstream's ExecutorchProgramManager.
     """
-    watch = watch or Watch()
+    with prefixes.as_taken(recipe):
+        return _run(spec, recipe, progress, label, etrecord, watch or Watch())
+
+
+def _run(
+    spec: ModelSpec,
+    recipe: ExportRecipe,
+    progress: Progress,
+    label: str,
+    etrecord: bool,
+    watch: Watch,
+) -> Any:
     spec, changes = state.exportable(spec, label)
     modules: dict[str, Any] = {name: method.module for name, method in spec.methods.items()}
     requested = set(recipe.pipeline_stages or _DEFAULT)

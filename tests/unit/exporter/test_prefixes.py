@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 from etbuild import Method, ModelSpec, share_mutable_buffers
-from etlower.prefixes import prefix
-from executorch.export import ExportRecipe
+from etlower.prefixes import length, prefix
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.export import ExportRecipe, LoweringRecipe
 from executorch.runtime import Runtime
 from quiet_torch import run, xnnpack
 from torch import nn
@@ -20,10 +21,7 @@ ROWS, WIDTH = 12, 4
 
 def rounded(position: torch.Tensor, count: int) -> Any:
     """The end of some rows, in steps of 4."""
-    length = ((position + count + 3) // 4 * 4).clamp(max=ROWS).item()
-    torch._check(length >= 1)
-    torch._check(length <= ROWS)
-    return length
+    return length((position + count + 3) // 4 * 4, ROWS)
 
 
 class Cache(nn.Module):
@@ -40,10 +38,10 @@ class Cache(nn.Module):
 
     def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Rows (n, 4) at an int64 position (1,); (1, n, length)."""
-        length, old = rounded(position, x.shape[0]), self.cache.clone()
+        rows, old = rounded(position, x.shape[0]), self.cache.clone()
         self.cache.index_copy_(0, torch.arange(x.shape[0]) + position, x)
-        rows = self.read(old, self.cache, length).unsqueeze(0)
-        return torch.bmm(x.unsqueeze(0), rows.permute(0, 2, 1))
+        read = self.read(old, self.cache, rows).unsqueeze(0)
+        return torch.bmm(x.unsqueeze(0), read.permute(0, 2, 1))
 
 
 def method(net: Cache) -> Method:
@@ -81,11 +79,11 @@ def recipe(name: str) -> ExportRecipe:
 @pytest.mark.parametrize(
     ("read", "in_place"),
     [
-        (lambda old, new, length: prefix(new, length), True),
-        (lambda old, new, length: prefix(new, length) + prefix(new, length), True),
+        (lambda old, new, rows: prefix(new, rows), True),
+        (lambda old, new, rows: prefix(new, rows) + prefix(new, rows), True),
         # What the method does not write, or not before.
-        (lambda old, new, length: prefix(old, length), False),
-        (lambda old, new, length: prefix(new * 2, length), False),
+        (lambda old, new, rows: prefix(old, rows), False),
+        (lambda old, new, rows: prefix(new * 2, rows), False),
     ],
 )
 def test_a_prefix(read: Callable[..., Any], in_place: bool, name: str, tmp_path: Path) -> None:
@@ -99,13 +97,31 @@ def test_a_prefix(read: Callable[..., Any], in_place: bool, name: str, tmp_path:
 
 def test_a_delegate_takes_the_sizes() -> None:
     """Upstream's partitioner leaves out sizes that follow from values."""
-    net = Cache(lambda old, new, length: prefix(new, length))
+    net = Cache(lambda old, new, rows: prefix(new, rows))
     names = operators_of(run(ModelSpec({"forward": method(net)}), xnnpack("fp32")))
     assert not any("aten.bmm" in each or "permute" in each for each in names)
 
 
+def test_delegates_that_need_fixed_sizes_get_all_rows(tmp_path: Path) -> None:
+    net = Cache(lambda old, new, rows: prefix(new, rows))
+    upstreams = ExportRecipe(
+        name="upstream",
+        lowering_recipe=LoweringRecipe(partitioners=[XnnpackPartitioner()]),
+    )
+    manager = run(ModelSpec({"forward": method(net)}), upstreams)
+    names = operators_of(manager)
+    assert not any("aten.empty" in each or "slice" in each for each in names)
+    path = tmp_path / "program.pte"
+    with open(path, "wb") as out:
+        manager.write_to_file(out)
+    x, at = torch.randn(2, WIDTH), torch.tensor([0])
+    [got] = Runtime.get().load_program(path).load_method("forward").execute([x, at])
+    assert got.shape == (1, 2, ROWS)
+    torch.testing.assert_close(got[..., :4], net(x, at))
+
+
 def test_methods_that_share_a_buffer(tmp_path: Path) -> None:
-    net = Cache(lambda old, new, length: prefix(new, length))
+    net = Cache(lambda old, new, rows: prefix(new, rows))
     chosen = ExportRecipe(name="portable")
     share_mutable_buffers(chosen, "//m:recipe")
     manager = run(ModelSpec({"one": method(net), "two": method(net)}), chosen)
@@ -114,7 +130,7 @@ def test_methods_that_share_a_buffer(tmp_path: Path) -> None:
 
 
 def test_a_buffer_of_16_bits(tmp_path: Path) -> None:
-    net = Cache(lambda old, new, length: prefix(new, length)).half()
+    net = Cache(lambda old, new, rows: prefix(new, rows)).half()
     manager = run(ModelSpec({"forward": method(net)}), recipe("portable"))
     assert any("aten.empty" in each for each in operators_of(manager))
     check(manager, tmp_path, [("forward", net)])
