@@ -76,7 +76,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class _Program:
-    """What has a row.
+    """A row of the table.
 
     Attributes:
       variant: its name.

@@ -47,7 +47,7 @@ class PrefixAttention(GroupedAttention):
 
 
 def seen(input_pos: torch.Tensor, count: int, context: int) -> Any:
-    """How many positions a call reads of the caches.
+    """The number of positions of the caches that a call reads.
 
     Args:
       input_pos: int64 position of the first of its tokens, (1,).

@@ -1,4 +1,4 @@
-"""Why the runner has a tokenizer of its own: what ExecuTorch's give other tokens for, or refuse.
+"""ExecuTorch's own tokenizers still give other tokens than Hugging Face's, or refuse their files.
 
 These tests fail on the day that ExecuTorch's give the tokens of Hugging Face's. Then delete what
 takes their place here: tools/runner/llm/tokenizer.h says which files that are.
