@@ -22,9 +22,12 @@ def divergence(program: str, folder: Path, *words: str) -> dict[str, Any]:
     return result
 
 
-def test_clamp_is_named_and_reduced(tmp_path: Path) -> None:
+def test_clamp_is_named_and_reduced_and_compared(tmp_path: Path) -> None:
     photo = str(_HERE / "photo.png")
-    result = divergence("detector_faulty", tmp_path, "--inputs", photo, "--reduce", "bug")
+    divergence("detector_fp32", tmp_path, "--inputs", photo)
+    before = (tmp_path / "divergence.json").rename(tmp_path / "before.json")
+    words = ["--inputs", photo, "--reduce", "bug", "--against", str(before)]
+    result = divergence("detector_faulty", tmp_path, *words)
     assert result["samples"] == 1
     build = (tmp_path / "bug/BUILD.bazel").read_text(encoding="utf-8")
     assert "# blocks.0.clamp of //tests/divergence:detector" in build
@@ -35,6 +38,9 @@ def test_clamp_is_named_and_reduced(tmp_path: Path) -> None:
     first = result["first"]
     assert (first["stage"], first["module"]) == ("exported", "blocks.0.clamp")
     assert first["line"].startswith("detector.py:")
+    whole = json.loads((tmp_path / "divergence.json").read_text(encoding="utf-8"))
+    worse = whole["against"]["methods"]["forward"]["modules"]
+    assert "blocks.0.clamp" in {row["name"] for row in worse if row["after_db"] < row["before_db"]}
 
 
 def test_none_is_named_and_the_target_has_inputs(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from etlink.container import write_text
 from etcli import paths
 from etcli.command import Outcome
 from etcli.console import Printer
-from etcli.measure import target
+from etcli.measure import against, target
 
 # Rows of a table; JSON and the page have all.
 _SHOWN = 60
@@ -53,6 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write a package with the smallest module that has the fault, its inputs, and a test "
         "that fails",
     )
+    parser.add_argument(
+        "--against",
+        metavar="FILE",
+        help="what --save wrote of the program of another exporter: show what changed since then",
+    )
     # Of the action: its log is for what is wrong.
     parser.add_argument("--target_quiet", action="store_true", help=argparse.SUPPRESS)
 
@@ -67,6 +72,7 @@ def command(options: argparse.Namespace) -> Outcome:
     files = [paths.existing(file).absolute() for file in options.inputs]
     if options.drop <= 0:
         raise BuildError(f"--drop: got {options.drop:g}, expected more than 0 dB.")
+    before = against.read(paths.existing(options.against)) if options.against else None
     reduce = paths.written(options.reduce) if options.reduce else None
     page = paths.written(options.html) if options.html else None
     with tempfile.TemporaryDirectory(prefix="divergence-") as work:
@@ -77,6 +83,8 @@ def command(options: argparse.Namespace) -> Outcome:
         result = diverging.compare(
             program, files, options.method, options.drop, Path(work), told, reduce
         )
+    if before:
+        result["against"] = against.changes(before, result)
     if page:
         from etcli.report import divergence
 
@@ -97,6 +105,8 @@ def show(result: Mapping[str, Any], out: Printer) -> None:
     out.line(f"{result['label']}, {result['recipe']}", "bold")
     for name, method in result["methods"].items():
         _show_method(name, method, result["drop_db"], out)
+    if "against" in result:
+        against.show(result["against"], out)
     if "reduced" in result:
         _show_reduced(result["reduced"], out)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 from etbuild import BuildError, ModelSpec
 from etfast import path
+from etlink import pte, tables
 from etlower import calibration, divergence, expected, given_inputs, lower, packages
 from etlower.divergence import Compared, MethodResult
 from etlower.expected import Case
-from etlower.runs import ProgramRun
+from etlower.runs import Measured, ProgramRun
 
 from etcli.measure import reproducer
 from etcli.measure.target import Target
@@ -40,7 +42,9 @@ def compare(
       reduce: a folder to write a reproducer to, if the numbers part; None: nothing is written.
 
     Returns:
-      `label`, `model`, `recipe`, `drop_db`; and `methods`, by name: `samples`, `columns` (the
+      `label`, `model`, `recipe`, `drop_db`; `executorch`, its version; `program`: `bytes`,
+      `cpu_ms` of all inputs, and `methods`, by name their `operators`, `backends`, `delegates` and
+      `instructions`; and `methods`, by name: `samples`, `columns` (the
       stages), `modules`, a list with the `name` of each and by column its `sqnr_db`,
       `largest_difference` and a `note`; `outputs`, the same of the method's outputs, by column and
       with taps; `first`, the module where the numbers part, or None; `firsts`, by column; `notes`.
@@ -54,7 +58,7 @@ def compare(
     )
 
     def run_tapped(file: Path, cases: Sequence[Case]) -> list[Sequence[Any]]:
-        return _run(file, [], None, cases, work)
+        return _run(file, [], None, cases, work)[0]
 
     def make_recipe() -> Any:
         return lower.made_recipe(program.request, spec)
@@ -65,12 +69,13 @@ def compare(
         comparison = divergence.Compare(
             given, make_recipe, run_tapped, work, program.label, drop, told
         )
-        outputs = {}
+        outputs, cpu_ms = {}, 0.0
         for name in spec.methods:
             told(f"Running the program: {name}")
             cases = divergence.cases_of(name, samples[name])
             data = program.request.program_data
-            outputs[name] = _run(program.program, data, program.manifest, cases, work)
+            outputs[name], measured = _run(program.program, data, program.manifest, cases, work)
+            cpu_ms += measured.run_cpu_ms
         results = comparison.all(outputs, samples)
         fallen = next((n for n, r in results.items() if r.first), None)
         reduced = {}
@@ -91,6 +96,8 @@ def compare(
         "model": program.request.model_label,
         "recipe": program.recipe,
         "drop_db": drop,
+        "executorch": importlib.metadata.version("executorch"),
+        "program": _program(program.program, cpu_ms),
         "methods": {name: _described(r, len(samples[name])) for name, r in results.items()},
     }
 
@@ -108,10 +115,17 @@ def _chosen(spec: ModelSpec, methods: Sequence[str], label: str) -> ModelSpec:
 
 def _run(
     program: Path, data: Sequence[Path], manifest: Path | None, cases: Sequence[Case], work: Path
-) -> list[Sequence[Any]]:
+) -> tuple[list[Sequence[Any]], Measured]:
     file = work / "cases.safetensors"
     expected.write(file, list(cases))
-    return ProgramRun(program, data, manifest, file, [], work).run()[0]
+    return ProgramRun(program, data, manifest, file, [], work).run()
+
+
+def _program(file: Path, cpu_ms: float) -> dict[str, Any]:
+    members = ("operators", "backends", "delegates", "instructions")
+    described = tables.describe_methods(pte.read(file).program)
+    methods = {m["name"]: {member: m[member] for member in members} for m in described}
+    return {"bytes": file.stat().st_size, "cpu_ms": round(cpu_ms, 3), "methods": methods}
 
 
 def _described(result: MethodResult, samples: int) -> dict[str, Any]:
