@@ -161,7 +161,7 @@ class GroupedAttention(Attention):
         self.v_cache.index_copy_(1, positions, v.permute(1, 0, 2))
 
     def _attended(self, q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """What queries of (KV heads, groups * n, head size) find, in the same shape."""
+        """Attends with queries of (KV heads, groups * n, head size); the same shape."""
         groups = self.heads // self.kv_heads
         scores = torch.bmm(q, self.k_cache).view(self.kv_heads, groups, -1, self.context)
         weights = self._weights(scores, mask).view(self.kv_heads, -1, self.context)
