@@ -125,7 +125,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
     """Upstream's recipe of a kind; `values`: the options that it takes and others don't."""
     recipe = ExportRecipe.get_recipe(kind, **values)
     for partitioner in recipe.lowering_recipe.partitioners:
-        partitioner.__class__ = _Partitioner
+        partitioner.__class__ = _XnnpackPartitioner
         configs = partitioner.target_partitioner_configs
         upstreams = configs.get(MaxDimConfig.target_name)
         if upstreams is not None:
@@ -155,7 +155,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
     return recipe
 
 
-class _Partitioner(XnnpackPartitioner):
+class _XnnpackPartitioner(XnnpackPartitioner):
     """Takes tensors whose sizes follow from values, too, where these have bounds.
 
     Upstream leaves them out, as they may be empty, which XNNPACK's tensors cannot be.

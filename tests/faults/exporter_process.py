@@ -15,7 +15,10 @@ STATIC = {"label": "//x:static", "builder": "xnnpack_recipes:int8_static_per_cha
 _SOURCES = {
     "_main/faulty.py": "tests/faults/faulty.py",
     "re/portable_recipes.py": "backends/portable/portable_recipes.py",
-    "re/xnnpack_recipes.py": "backends/xnnpack/xnnpack_recipes.py",
+    **{
+        f"re/{name}.py": f"backends/xnnpack/{name}.py"
+        for name in ("xnnpack_layouts", "xnnpack_recipes")
+    },
 }
 _DECODER = "tools/etllm"
 _SOURCES |= {
