@@ -178,6 +178,7 @@ def _run(program: str, prompt_tokens: int) -> dict[str, float]:
 
     tokenizer = load_tokenizer(_TOKENIZER)
     tokens = tokenizer.encode(_text(), add_special_tokens=False).ids
+    tokens *= prompt_tokens // len(tokens) + 1
     # The first call packs weights, which later ones find packed.
     runner.generate("A", GenerationConfig(**(settings | {"max_new_tokens": 2})))
     runner.reset()
@@ -207,16 +208,39 @@ def _run(program: str, prompt_tokens: int) -> dict[str, float]:
 
 
 def _perplexity(program: str) -> dict[str, float]:
-    """Of the text, by ExecuTorch's runtime for Python."""
     from etcli.measure import language
     from etllm.tokenizer.text import load_tokenizer
 
     _load_operators()
     tokens = load_tokenizer(_TOKENIZER).encode(_text(), add_special_tokens=False).ids[:_TOKENS]
-    steps = language.ProgramSteps(Path(program), None)
-    # Upstream's program returns the last token's logits only, as ours does.
-    steps.most = 1
-    return {"perplexity": language.score(steps, tokens, _TOKENS, lambda _: None).perplexity}
+    score = language.score(_Steps(program), tokens, _TOKENS, lambda _: None)
+    return {"perplexity": score.perplexity}
+
+
+class _Steps:
+    """A program in ExecuTorch's runtime for Python, a token at a time.
+
+    Attributes:
+      most: tokens of a call: upstream's program returns the last one's logits only, as ours does.
+    """
+
+    most = 1
+
+    def __init__(self, path: str) -> None:
+        from executorch.runtime import Runtime
+
+        self._program = Runtime.get().load_program(path)
+        self.restart()
+
+    def restart(self) -> None:
+        self._forward = self._program.load_method("forward")
+
+    def put(self, tokens: Sequence[int], position: int) -> Any:
+        import torch
+
+        inputs = [torch.tensor([list(tokens)]), torch.tensor([position])]
+        [logits] = self._forward.execute(inputs)
+        return logits.reshape(1, -1).float().clone()
 
 
 def _load_operators() -> None:
