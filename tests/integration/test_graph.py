@@ -56,6 +56,7 @@ def test_what_a_changed_model_is_felt_by(workspace: Workspace) -> None:
         "//foundation_00:task_2",
         "//foundation_00:task_2.benchmark",
         "//foundation_00:task_2.divergence",
+        "//foundation_00:task_2.divergence_command",
         "//foundation_00:task_2.evaluate",
         "//foundation_00:task_2.lowering",
         "//foundation_00:task_2_model",
