@@ -116,7 +116,7 @@ def has_rows(linear: Node) -> bool:
     )
 
 
-def has_channels_last(node: Node) -> bool:
+def gets_channels_last(node: Node) -> bool:
     """Returns whether the first input of an operator of an Edge program gets channels last.
 
     What leads to a dynamic quantization may get them for what is quantized.

@@ -41,7 +41,7 @@ from torch.fx.experimental.symbolic_shapes import (
     has_free_unbacked_symbols,
     statically_known_true,
 )
-from xnnpack_layouts import has_channels_last, has_rows, keeps_layout
+from xnnpack_layouts import gets_channels_last, has_rows, keeps_layout
 
 _why = WhyNoPartition(logging.getLogger(__name__))
 # Settings of the quantizers of upstream's recipes, of which ours take more in dynamic ones.
@@ -201,7 +201,7 @@ class _Softmax(SoftmaxConfig):
     """Upstream's, without tensors whose channels XNNPACK has last."""
 
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
-        if node.meta["val"].dim() == 4 and has_channels_last(node):
+        if node.meta["val"].dim() == 4 and gets_channels_last(node):
             _why(node, reason="behind a convolution, XNNPACK computes it over the channels")
             return False
         return super().check_constraints(node, ep)

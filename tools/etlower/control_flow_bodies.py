@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 
 from etlower import operators
 from etlower.control_flow import BODIES, bodies
+from etlower.partitioners import partitioners_of_method
 
 _HIGHER = torch.ops.higher_order
 _ROWS_OF_ONE = (
@@ -45,12 +46,11 @@ def prepared(
     Raises:
       BuildError: a program has control flow that ExecuTorch cannot run.
     """
-    partitioners = (recipe.lowering_recipe and recipe.lowering_recipe.partitioners) or []
     prepared_programs = {}
     for name, program in programs.items():
         for module in graphs(program.graph_module):
             _check(module, f'{label}: the method "{name}"')
-        own = partitioners.get(name, []) if isinstance(partitioners, Mapping) else partitioners
+        own = partitioners_of_method(recipe, name)
         prepared_programs[name] = _for_partitioners(program, own) if own else program
     return prepared_programs
 

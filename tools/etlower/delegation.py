@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 
 from etlower import operators
 from etlower.flops import flops, size
+from etlower.partitioners import partitioners_of_method
 from etlower.reasons import Reasons
 
 NO_PARTITIONER = "the recipe delegates nothing"
@@ -39,13 +40,10 @@ def of_program(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
     for module in graphs.values():
         for delegate in delegates(module):
             taken.update(map(operators.name, inside(delegate)))
-    lowering = recipe.lowering_recipe
-    partitioners = (lowering and lowering.partitioners) or []
-    by_method = {}
-    for name, module in graphs.items():
-        of_method = partitioners.get(name, []) if isinstance(partitioners, dict) else partitioners
-        by_method[name] = _method(module, _Why(reasons, of_method, taken))
-    return by_method
+    return {
+        name: _method(module, _Why(reasons, partitioners_of_method(recipe, name), taken))
+        for name, module in graphs.items()
+    }
 
 
 def _method(module: GraphModule, why: _Why) -> dict[str, Any]:

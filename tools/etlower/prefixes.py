@@ -25,7 +25,10 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
-_NAME = "etlower::prefix"
+from etlower import operators
+from etlower.partitioners import partitioners_of_recipe
+
+_OPERATOR = "etlower.prefix.default"
 _BASE = "etlower_prefix_of"
 
 
@@ -71,7 +74,7 @@ def prefix(buffer: torch.Tensor, rows: Any) -> torch.Tensor:
     return buffer if is_whole else _prefix(buffer, rows)
 
 
-@torch.library.custom_op(_NAME, mutates_args=())
+@torch.library.custom_op("etlower::prefix", mutates_args=())
 def _prefix(buffer: torch.Tensor, rows: int) -> torch.Tensor:
     return buffer[:rows].clone()
 
@@ -87,11 +90,8 @@ def as_taken(recipe: ExportRecipe) -> Iterator[None]:
 
     They may with partitioners that say so (`takes_bounded_sizes`), and without any.
     """
-    lowering = recipe.lowering_recipe
-    partitioners = (lowering and lowering.partitioners) or []
-    if isinstance(partitioners, Mapping):
-        partitioners = [each for own in partitioners.values() for each in own]
-    taken = all(getattr(each, "takes_bounded_sizes", False) for each in partitioners)
+    chosen = partitioners_of_recipe(recipe)
+    taken = all(getattr(each, "takes_bounded_sizes", False) for each in chosen)
     token = _sizes_may_follow.set(taken)
     try:
         yield
@@ -129,22 +129,21 @@ def in_place(
 def _replace(program: ExportedProgram) -> bool:
     """Replaces the prefixes of a method; returns whether any of them is one of a buffer."""
     in_buffers = False
-    for module in program.graph_module.modules():
-        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
-            if getattr(node.target, "_schema", None) is None or node.target._schema.name != _NAME:
-                continue
-            source, rows = node.args
-            buffer = _buffer(program, source)
-            if buffer is None:
-                node.target = ops.edge.aten.slice_copy.Tensor
-                node.args = (source, 0, 0, rows)
-                continue
-            in_buffers = True
-            node.target = ops.edge.aten.empty.memory_format
-            value = source.meta["val"]
-            node.args = ([rows, *value.shape[1:]],)
-            node.kwargs = {"dtype": value.dtype}
-            node.meta[_BASE] = buffer.name
+    for _, node in operators.walk(program.graph_module):
+        if operators.name(node) != _OPERATOR:
+            continue
+        source, rows = node.args
+        buffer = _buffer(program, source)
+        if buffer is None:
+            node.target = ops.edge.aten.slice_copy.Tensor
+            node.args = (source, 0, 0, rows)
+            continue
+        in_buffers = True
+        node.target = ops.edge.aten.empty.memory_format
+        value = source.meta["val"]
+        node.args = ([rows, *value.shape[1:]],)
+        node.kwargs = {"dtype": value.dtype}
+        node.meta[_BASE] = buffer.name
     return in_buffers
 
 

@@ -8,7 +8,7 @@ have none are lowered once, with upstream's own table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch._ops import OpOverload
 
 from etlower import operators
 from etlower.decompositions import TABLE
+from etlower.partitioners import partitioners_of_recipe
 from etlower.replacing import replaced
 
 
@@ -63,10 +64,8 @@ def _may_take(recipe: ExportRecipe, op: OpOverload) -> bool:
     checked = config is None or config._check_ir_validity
     if checked and torch.Tag.core not in op.tags:
         return False
-    partitioners = (lowering and lowering.partitioners) or []
-    if isinstance(partitioners, Mapping):
-        partitioners = [each for own in partitioners.values() for each in own]
-    lists = [getattr(each, "target_partitioner_configs", None) for each in partitioners]
+    chosen = partitioners_of_recipe(recipe)
+    lists = [getattr(each, "target_partitioner_configs", None) for each in chosen]
     name = str(op).removeprefix("aten.")
     return any(known is None or name in known for known in lists)
 
