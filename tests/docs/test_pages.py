@@ -57,10 +57,20 @@ def test_every_page_can_be_found() -> None:
 
 
 def test_the_contents_list_every_page() -> None:
-    """As the site's navigation does, which MkDocs checks."""
     contents = Path("docs/contents.md")
     listed = {Path(os.path.normpath(contents.parent / link)) for link in links(contents)}
     assert not set(_PAGES) - listed - {contents}, "docs/contents.md does not list these pages"
+
+
+def test_the_site_leads_to_every_page() -> None:
+    """MkDocs does not build a site with pages outside of its navigation, and no test builds it."""
+    navigation = Path("docs/site/mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    listed = {
+        Path("README.md" if name == "index.md" else name)
+        for name in re.findall(r"^ +- ([\w/.-]+\.md)$", navigation, re.MULTILINE)
+    }
+    pages = {page if page in _TOP else page.relative_to("docs") for page in _PAGES}
+    assert listed == pages, "docs/site/mkdocs.yml does not list exactly these pages"
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=str)
