@@ -30,6 +30,9 @@ _BACKENDS = {
     "xnnpack": ("xnnpack", "xnnpack"),
 }
 
+# Weights that own layers alone read. A target with others fetches the packages of transformers, too.
+_OWN_FILES = (".gguf", ".pt", ".pth")
+
 # Backends whose programs can ask for weights by name.
 _NAMED = ["portable", "xnnpack"]
 
@@ -49,7 +52,6 @@ def et_llm(
         android_package = "",
         benchmark = False,
         layers = 0,
-        other_families = False,
         memory_mb = 0,
         method_adapters = [],
         exec_properties = None,
@@ -86,7 +88,8 @@ def et_llm(
     | `<name>_model`, `<name>_<adapter>_model` | what is lowered (et_model) |
 
     The checkpoint is config.json with .safetensors files (Hugging Face), a GGUF file, or params.json with a
-    .pth file (Meta). The YAML file is that of upstream's `export_llm` (`LlmConfig`). An unsupported key fails
+    .pth file (Meta). Own layers make the model if they have all that config.json says; else the modeling code of
+    transformers does, and the report says so. The YAML file is that of upstream's `export_llm` (`LlmConfig`). An unsupported key fails
     the build with its line. See docs/start/llm.md.
 
     Args:
@@ -109,10 +112,6 @@ def et_llm(
       benchmark: whether to build `<name>_benchmark` with `<name>`. It runs each program on this machine and
         measures it; without the attribute there is no such target.
       layers: use only the first N layers, for tests; 0: all.
-      other_families: whether a checkpoint whose family et_llm does not have is built by the code of
-        transformers, as by et_transformers. Its Python packages are fetched only with this attribute; the
-        report says whose code made the model. Keys of the YAML file that are for et_llm's own decoder,
-        adapters and layers are errors then.
       memory_mb: peak of a lowering in MiB, as in et_model.
       method_adapters: labels of adapter_config.json and adapter_model.safetensors of LoRA adapters that the YAML
         file gives to methods (multimethod.methods.*.lora_config). All of them are in one program, which holds the
@@ -143,10 +142,9 @@ def et_llm(
     args = {"backends": ",".join(backends)}
     if layers:
         args["layers"] = str(layers)
-    if other_families:
-        args["other_families"] = "true"
     if method_adapters:
         args["method_adapters"] = "true"
+    needs_transformers = _may_need_transformers(checkpoint)
     models = {"": []} | adapters
     for adapter, more in models.items():
         et_model(
@@ -157,8 +155,8 @@ def et_llm(
             data = [name + "_checkpoint", config] + method_adapters + ([] if named else more),
             entry_point = "etllm.entry:build",
             memory_mb = memory_mb,
-            packages = [Label("@executorch_transformers//:packages")] if other_families else [],
-            deps = [Label("//tools/etllm")] + ([Label("//tools/etllm/transformers")] if other_families else []),
+            packages = [Label("@executorch_transformers//:packages")] if needs_transformers else [],
+            deps = [Label("//tools/etllm")] + ([Label("//tools/etllm/transformers")] if needs_transformers else []),
             **common
         )
     chosen = dict(recipes)
@@ -205,6 +203,12 @@ def et_llm(
         testonly = testonly,
         visibility = visibility,
     )
+
+def _may_need_transformers(checkpoint):
+    """Returns whether the checkpoint may have a config.json, whose contents say whose code makes the model."""
+    if type(checkpoint) != "list":
+        return True  # a select()
+    return not any([str(name).endswith(_OWN_FILES) for name in checkpoint])
 
 def _check(name, backends, recipes, adapters):
     """Fails where two targets would have one name, or no program would be declared."""

@@ -11,12 +11,16 @@ from etbuild import BuildError, ModelContext
 
 from etllm import gguf_checkpoint, hf_checkpoint, meta_checkpoint
 from etllm.architecture import Architecture
+from etllm.families import NoOwnLayers
 from etllm.hf_config import Sizes
 
 _LAYOUTS = (
     "a GGUF file; or config.json with .safetensors files, as Hugging Face has them; or params.json "
     "with a .pth file, as Meta has them"
 )
+
+# Makes 8-bit rows and their scales of a shape.
+Rows8 = Callable[[Sequence[int]], tuple[torch.Tensor, torch.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Checkpoint:
     architecture: Architecture
     weight: Callable[[str, Sequence[int]], torch.Tensor]
     check_unused: Callable[[Collection[str]], None]
-    rows8: Callable[[Sequence[int]], tuple[torch.Tensor, torch.Tensor]] | None = None
+    rows8: Rows8 | None = None
 
 
 def find(ctx: ModelContext, *endings: str) -> dict[str, Path]:
@@ -55,12 +59,15 @@ def open_checkpoint(ctx: ModelContext, sizes: Sizes) -> Checkpoint:
       sizes: what the target asks of the model.
 
     Raises:
+      NoOwnLayers: transformers alone reads it, or has the code for its model.
       BuildError: there is none, more than one, or its files do not fit together.
     """
     ggufs = find(ctx, ".gguf")
     tensors = find(ctx, ".safetensors")
     metas = find(ctx, ".pth", ".pt")
     present = [kind for kind in (ggufs, tensors, metas) if kind]
+    if not present and find(ctx, ".bin"):
+        raise NoOwnLayers(f"weights in {next(iter(find(ctx, '.bin')))}")
     if len(present) != 1 or len(ggufs) > 1:
         names = ", ".join(name.rsplit("/", 1)[-1] for kind in present for name in kind)
         raise BuildError(

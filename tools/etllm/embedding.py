@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
 
-from etllm.checkpoint import Checkpoint
-from etllm.decoder import EMBEDDING, MakeEmbedding
+from etllm.checkpoint import Rows8
+from etllm.decoder import MakeEmbedding
 from etllm.layers import Int8Embedding
 from etllm.settings import Settings
 
@@ -20,8 +21,19 @@ _PACKED = (2, 4)
 _GGUF_GROUP = 32
 
 
-def maker(settings: Settings, checkpoint: Checkpoint) -> MakeEmbedding | None:
+def maker(
+    settings: Settings,
+    width: int,
+    table: Callable[[Sequence[int]], torch.Tensor],
+    rows8: Rows8 | None = None,
+) -> MakeEmbedding | None:
     """Returns the function that makes the embedding; None: a table of floats.
+
+    Args:
+      settings: the YAML file.
+      width: of the model.
+      table: float32 values of the embedding, of a shape.
+      rows8: see `Checkpoint`.
 
     Raises:
       BuildError: the value is malformed, or its group doesn't fit the model's width.
@@ -35,17 +47,15 @@ def maker(settings: Settings, checkpoint: Checkpoint) -> MakeEmbedding | None:
             _KEY, 'bits (2, 4 or 8) and columns that share a scale ("8,32"; 0: a whole row)'
         )
     bits = int(match[1])
-    width = checkpoint.architecture.args.dim
     group = int(match[2]) if match[2].isdigit() and int(match[2]) else width
     if width % group or group % (8 // bits):
         raise settings.error(_KEY, f"columns that the model's width, {width}, is a multiple of")
     if bits in _PACKED:
         use_hqq = settings.llm.quantization.use_hqq
-        return lambda shape: _packed(checkpoint.weight(EMBEDDING, shape), bits, group, use_hqq)
-    rows8 = checkpoint.rows8
+        return lambda shape: _packed(table(shape), bits, group, use_hqq)
     if rows8 is not None and group == _GGUF_GROUP:
         return lambda shape: Int8Embedding(*rows8(shape))
-    return lambda shape: Int8Embedding(*in_8_bits(checkpoint.weight(EMBEDDING, shape), group))
+    return lambda shape: Int8Embedding(*in_8_bits(table(shape), group))
 
 
 def in_8_bits(table: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:

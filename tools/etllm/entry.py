@@ -18,17 +18,15 @@ from etllm import (
     method_adapters,
     methods,
     source_transforms,
-    transformers_fallback,
 )
 from etllm.architecture import Architecture
 from etllm.checkpoint import Checkpoint, open_checkpoint
-from etllm.families import FAMILIES
+from etllm.families import FAMILIES, NoOwnLayers
 from etllm.hf_config import Sizes
 from etllm.settings import Settings
 
 # Files of the adapter that the whole model has.
 _OF_MODEL = method_adapters.Files(lora.CONFIG, lora.WEIGHTS)
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 # Backends whose programs read the part of the KV cache that has tokens.
 _WITH_PREFIXES = {"portable", "xnnpack"}
 # Backends for which upstream's LlmConfig has no section.
@@ -41,19 +39,19 @@ def build(ctx: ModelContext) -> ModelSpec:
     Args:
       ctx: data: the checkpoint, the YAML file, and for an adapter its two files. args: `backends`,
         those of the target whose recipe the YAML file chooses, with commas; `layers`, how many of
-        the first layers, default all; `other_families`, whether transformers' code makes models of
-        families that are not in `FAMILIES`.
+        the first layers, default all.
 
     Returns:
-      The model with its metadata methods.
+      The model with its metadata methods: of own layers where these have all that the checkpoint
+      needs, else of transformers' modeling code.
 
     Raises:
       BuildError: a file or a setting is wrong; the message names the file, the line and the key.
     """
-    kind = transformers_fallback.family(ctx)
-    if kind:
-        return transformers_fallback.build(ctx, kind, _settings(ctx))
-    opened = _open(ctx)
+    try:
+        opened = _open(ctx)
+    except NoOwnLayers as lack:
+        return _by_modeling_code(ctx, lack)
     settings = opened.settings
     arch = opened.checkpoint.architecture
     windows = settings.llm.model.local_global_attention
@@ -62,7 +60,34 @@ def build(ctx: ModelContext) -> ModelSpec:
     checkpoint = dataclasses.replace(opened.checkpoint, architecture=arch)
     modules = _modules(ctx, opened, checkpoint)
     program_methods = methods.make(opened.shapes, modules, arch.args.vocab_size)
-    return ModelSpec(program_methods, _metadata(settings, arch, opened.shapes))
+    args = arch.args
+    sizes = methods.Sizes(args.max_seq_len, args.max_context_len, args.vocab_size, args.n_layers)
+    metadata = methods.metadata(settings, arch.metadata, sizes, opened.shapes)
+    return ModelSpec(program_methods, metadata)
+
+
+def _by_modeling_code(ctx: ModelContext, lack: NoOwnLayers) -> ModelSpec:
+    """The model of a checkpoint for which own layers lack something."""
+    settings = _settings(ctx)
+    settings.check_without_own_layers(lack.feature)
+    adapters = sorted(name for name in ctx.files if lora.is_given([name]))
+    if adapters:
+        raise BuildError(
+            f"{ctx.label}: adapters: got {adapters[0]}, expected nothing: adapters are for "
+            "et_llm's own layers, and transformers' modeling code makes this model "
+            f"({lack.feature}).",
+            "Merge the adapter into the checkpoint, and remove it from the target.",
+        )
+    # Targets whose checkpoints need none of it do not have its packages.
+    from etllm.transformers import language
+
+    layers = Options(ctx.args, ctx.label).integer("layers", 0, minimum=1)
+    note = (
+        f"The own layers of et_llm do not make this model ({lack.feature}): transformers' modeling "
+        "code does."
+    )
+    spec = language.build(ctx, settings, method_shapes(settings), layers)
+    return dataclasses.replace(spec, notes=(*spec.notes, note))
 
 
 def adapter(ctx: ModelContext) -> dict[str, torch.Tensor | None]:
@@ -125,7 +150,7 @@ def _open(ctx: ModelContext) -> _Opened:
 def _settings(ctx: ModelContext) -> Settings:
     """The YAML file, as far as the target's other arguments and files can tell what is wrong."""
     options = Options(ctx.args, ctx.label)
-    options.only("backends", "layers", method_adapters.OPTION, transformers_fallback.OPTION)
+    options.only("backends", "layers", method_adapters.OPTION)
     settings = read_settings(ctx.files, ctx.label)
     check_backends(settings, _backends(ctx), ctx.label)
     _check_files(settings, ctx)
@@ -299,7 +324,7 @@ def _modules(ctx: ModelContext, opened: _Opened, checkpoint: Checkpoint) -> dict
         files: _adapter(ctx, model.transformer, checkpoint.architecture, files)
         for files in opened.adapters.values()
     }
-    dtype = _DTYPES[opened.settings.llm.model.dtype_override.value]
+    dtype = opened.settings.dtype()
     made = method_adapters.modules(model, adapters, dtype)
     return {name: made[opened.adapters.get(name)].eval() for name in opened.shapes}
 
@@ -316,7 +341,12 @@ def _module(
         source_transforms.construct(arch, keys) if keys else decoder.construct(arch.args, prefixes)
     )
     checkpoint.check_unused([name for name, _ in model.named_parameters()])
-    make = embedding.maker(settings, checkpoint)
+    make = embedding.maker(
+        settings,
+        arch.args.dim,
+        lambda shape: checkpoint.weight(decoder.EMBEDDING, shape),
+        checkpoint.rows8,
+    )
     decoder.assign(model, checkpoint.weight, make)
     if lora.is_given(ctx.files) and not method_adapters.is_asked(ctx):
         lora.attach(model, _adapter(ctx, model, arch))
@@ -324,24 +354,5 @@ def _module(
         model = source_transforms.transform(model, arch, keys, settings)
         return source_transforms.UpstreamCausalLM(model)
     causal = decoder.CausalLM(decoder.finish(model, arch), arch)
-    dtype = _DTYPES[settings.llm.model.dtype_override.value]
+    dtype = settings.dtype()
     return causal if dtype == torch.float32 else decoder.cast(causal, dtype)
-
-
-def _metadata(
-    settings: Settings, arch: Architecture, shapes: Mapping[str, methods.Shape]
-) -> dict[str, object]:
-    """Constant methods by the names that ExecuTorch's LLM runners read."""
-    metadata = arch.metadata | settings.metadata()
-    settings.check_end(metadata)
-    args = arch.args
-    sizes = {
-        "get_max_seq_len": args.max_seq_len,
-        "get_max_context_len": args.max_context_len,
-        "get_vocab_size": args.vocab_size,
-        "get_n_layers": args.n_layers,
-        "use_kv_cache": True,
-        "use_sdpa_with_kv_cache": settings.llm.model.use_sdpa_with_kv_cache,
-        "enable_dynamic_shape": any(shape.dynamic for shape in shapes.values()),
-    }
-    return metadata | {name: sizes[name] for name in sizes if name not in metadata}

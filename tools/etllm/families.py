@@ -1,4 +1,4 @@
-"""Families of decoders that differ by weights and configuration only."""
+"""Families of decoders that the own layers make: they differ by weights and configuration only."""
 
 from __future__ import annotations
 
@@ -6,10 +6,23 @@ from dataclasses import dataclass
 
 from etbuild import BuildError
 
-_SUPPORTED_HINT = (
-    "Give et_llm other_families = True: transformers' code then makes the model. Or take one of a "
-    "supported family."
-)
+
+class NoOwnLayers(BuildError):
+    """The own layers lack what a checkpoint needs; transformers' modeling code has it.
+
+    Args:
+      feature: what that is, with file and key: 'config.json: "model_type": "mixtral"'.
+
+    Attributes:
+      feature: the same.
+    """
+
+    def __init__(self, feature: str) -> None:
+        super().__init__(
+            f"{feature}: et_llm's own layers do not have it.",
+            f"Take a checkpoint of one of the families {', '.join(sorted(FAMILIES))}.",
+        )
+        self.feature = feature
 
 
 @dataclass(frozen=True)
@@ -52,75 +65,3 @@ FAMILIES = {
     "qwen3": Family(("qwen3_0_6b", "qwen3_1_7b", "qwen3_4b"), qk_norm=True),
     "smollm3": Family(),
 }
-
-_EXPERTS = "a mixture of experts instead of the feed-forward"
-_VISION = "its vision encoder; the text model alone has a model_type of its own"
-_NEIGHBORS = "rotary embeddings that turn neighboring elements"
-_NO_GATE = "a feed-forward without a gate"
-_STATE_SPACE = "layers with a state of their own instead of attention"
-# What a known model needs and is not here.
-_MISSING = {
-    "arcee": _NO_GATE,
-    "bamba": _STATE_SPACE,
-    "bloom": "ALiBi positions and layer norms",
-    "cohere": "layer norms, and attention and feed-forward side by side",
-    "cohere2": "layer norms, and attention and feed-forward side by side",
-    "deepseek_v2": "multi-head latent attention and " + _EXPERTS,
-    "deepseek_v3": "multi-head latent attention and " + _EXPERTS,
-    "ernie4_5": _NEIGHBORS,
-    "exaone4": "norms after attention and feed-forward without those before them",
-    "falcon": "layer norms, and attention and feed-forward side by side",
-    "gemma3": _VISION + " (gemma3_text)",
-    "gemma3n": "per-layer embeddings and alternating updates",
-    "glm": _NEIGHBORS,
-    "glm4": _NEIGHBORS,
-    "gpt2": "learned positions and layer norms",
-    "gpt_neox": "layer norms, and attention and feed-forward side by side",
-    "gpt_oss": _EXPERTS + ", and attention sinks",
-    "granitemoe": _EXPERTS,
-    "helium": _NEIGHBORS,
-    "hunyuan_v1_dense": "norms of queries and keys after they are turned",
-    "jamba": _STATE_SPACE,
-    "lfm2": "short convolutions instead of some attention",
-    "llama4": _EXPERTS + ", and " + _VISION,
-    "mamba": _STATE_SPACE,
-    "mamba2": _STATE_SPACE,
-    "mixtral": _EXPERTS,
-    "mllama": _VISION,
-    "nemotron": "layer norms, and " + _NO_GATE,
-    "olmo": "layer norms without weights",
-    "olmo2": "norms after attention and feed-forward without those before them",
-    "olmo3": "norms after attention and feed-forward without those before them",
-    "opt": "learned positions and layer norms",
-    "phi": "layer norms, and attention and feed-forward side by side",
-    "phimoe": _EXPERTS,
-    "qwen2_moe": _EXPERTS,
-    "qwen2_vl": _VISION,
-    "qwen3_5": _STATE_SPACE,
-    "qwen3_moe": _EXPERTS,
-    "qwen3_next": _STATE_SPACE + ", and " + _EXPERTS,
-    "seed_oss": "biases of queries, keys and values",
-    "stablelm": "layer norms",
-    "starcoder2": "layer norms, and " + _NO_GATE,
-}
-
-
-def find_family(model_type: str, where: str) -> Family:
-    """Finds the family of a `model_type`.
-
-    Args:
-      model_type: "qwen3".
-      where: file and key that say so, for messages.
-
-    Raises:
-      BuildError: it is not supported; the message says what is missing, where that is known.
-    """
-    if model_type in FAMILIES:
-        return FAMILIES[model_type]
-    missing = _MISSING.get(model_type)
-    raise BuildError(
-        f'{where}: got "{model_type}", which is not supported'
-        + (f": missing is {missing}. " if missing else ". ")
-        + f"Supported are {', '.join(sorted(FAMILIES))}.",
-        _SUPPORTED_HINT,
-    )

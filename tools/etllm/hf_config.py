@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from executorch.examples.models.llama.model_args import ModelArgs
 
 from etllm.architecture import Architecture, Layer
-from etllm.families import Family, find_family
+from etllm.families import FAMILIES, Family, NoOwnLayers
 from etllm.family_defaults import DEFAULTS
 from etllm.json_values import MOST_LAYERS, JsonValues
 from etllm.rotary import Rotary, longrope_scale
@@ -21,13 +20,8 @@ _ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-# Settings that change what a model computes, and that only these values leave alone.
-_SUPPORTED: dict[str, tuple[Any, ...]] = {
-    "attention_bias": (None, False),
-    "mlp_bias": (None, False),
-    "quantization_config": (None,),
-    "use_bidirectional_attention": (None, False),
-}
+# Settings that change what a model computes.
+_NOT_OWN = ("attention_bias", "mlp_bias", "quantization_config", "use_bidirectional_attention")
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 # Keys that a class takes though none of its own fields has the name.
 _OF_ALL = (
@@ -66,15 +60,17 @@ def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes
       sizes: what the target asks for.
 
     Raises:
-      BuildError: its family or one of its features is not supported, a value is missing or makes no
-        sense, or the target asks for more than the model has.
+      NoOwnLayers: its family or one of its features is not among those of the own layers.
+      BuildError: a value is missing or makes no sense, or the target asks for more than the model
+        has.
     """
     kind = config.text("model_type", "nothing")
-    family = find_family(kind, f'{config.where}: "model_type"')
-    for key, supported in _SUPPORTED.items():
-        if config.values.get(key) not in supported:
-            shown = "nothing" if supported == (None,) else "false"
-            raise config.error(key, f"{shown}; nothing else is supported for {kind}")
+    if kind not in FAMILIES:
+        raise NoOwnLayers(config.pair("model_type"))
+    family = FAMILIES[kind]
+    for key in _NOT_OWN:
+        if config.values.get(key):
+            raise NoOwnLayers(config.pair(key))
     config = _completed(config, kind)
     layers, rotaries = _layers(config, kind, sizes)
     args = _model_args(config, kind, family, len(layers), sizes)
@@ -126,7 +122,7 @@ def _model_args(
     if kind == "gemma" and activation == "gelu":
         activation = "gelu_pytorch_tanh"  # what its first files mean
     if activation not in _ACTIVATIONS:
-        raise config.error(key, f"one of {', '.join(sorted(_ACTIVATIONS))}")
+        raise NoOwnLayers(config.pair(key))
     query_scale = config.real("query_pre_attn_scalar", float(head))
     multiplier = config.real("attention_multiplier", query_scale**-0.5)
     args = ModelArgs(
@@ -205,11 +201,10 @@ def _layer_types(config: JsonValues, kind: str, count: int) -> list[str]:
         has_window = has_window and config.flag("use_sliding_window", False)
     if config.given("layer_types"):
         kinds = config.values["layer_types"]
-        fits = isinstance(kinds, list) and len(kinds) == count
-        if not fits or any(k not in (_FULL, _SLIDING) for k in kinds):
-            raise config.error(
-                "layer_types", f"{count} times {_FULL} or {_SLIDING}; no other kind is supported"
-            )
+        if not isinstance(kinds, list) or len(kinds) != count:
+            raise config.error("layer_types", f"a list of {count} kinds")
+        if any(k not in (_FULL, _SLIDING) for k in kinds):
+            raise NoOwnLayers(config.pair("layer_types"))
         if _SLIDING in kinds and not has_window and "use_sliding_window" in config.values:
             raise config.error("use_sliding_window", f"true, as layer_types has {_SLIDING}")
         return kinds
@@ -256,9 +251,7 @@ def _rotary(
     share = rope.real("partial_rotary_factor", config.real("partial_rotary_factor", 1.0))
     if family_name != "phi3" and share != 1.0:
         where = rope if rope.given("partial_rotary_factor") else config
-        raise where.error(
-            "partial_rotary_factor", f"1; nothing else is supported for {family_name}"
-        )
+        raise NoOwnLayers(where.pair("partial_rotary_factor"))
     heads = config.integer("num_attention_heads", minimum=1)
     head = config.integer("head_dim", config.integer("hidden_size", minimum=1) // heads, minimum=2)
     turned = int(head * share)
@@ -291,7 +284,7 @@ def _rotary(
         scale = longrope_scale(rope.real("factor", most / length), length)
         scale = rope.real("attention_factor", scale)
         return Rotary(theta, share, rope.reals("short_factor", pairs), scale)
-    raise rope.error(key, "one of default, linear, llama3, longrope; no other is supported")
+    raise NoOwnLayers(rope.pair(key))
 
 
 def features_beyond_upstream(args: ModelArgs, layers: tuple[Layer, ...]) -> tuple[str, ...]:

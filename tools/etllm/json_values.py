@@ -52,10 +52,18 @@ class JsonValues:
 
     def error(self, key: str, expected: str, hint: str = "") -> BuildError:
         """An error about a key's value."""
+        return BuildError(
+            f'{self.where}: "{key}": got {self._shown(key)}, expected {expected}.', hint
+        )
+
+    def _shown(self, key: str) -> str:
         value = self.values.get(key)
-        shown = "nothing" if value is None else json.dumps(value)
-        shown = shown if len(shown) < 80 else f"{shown[:77]}…"
-        return BuildError(f'{self.where}: "{key}": got {shown}, expected {expected}.', hint)
+        text = "nothing" if value is None else json.dumps(value)
+        return text if len(text) < 80 else f"{text[:77]}…"
+
+    def pair(self, key: str) -> str:
+        """A key with its file and its value, for messages."""
+        return f'{self.where}: "{key}": {self._shown(key)}'
 
     def given(self, key: str) -> bool:
         """Tells whether the key is there and not null."""

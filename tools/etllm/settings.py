@@ -16,15 +16,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from etbuild import BuildError
 from executorch.extension.llm.export.config.llm_config import LlmConfig, LoraConfig
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from etllm.unsupported import HONORED, REASONS, VALUES
+from etllm.unsupported import HONORED, OF_OWN_LAYERS, REASONS, VALUES
 from etllm.yaml_lines import YamlFile
 
 _BENCHMARK = "benchmark"
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 @functools.cache
@@ -85,6 +87,10 @@ class Settings:
             value = value[int(part)] if part.isdigit() else getattr(value, part)
         return value
 
+    def dtype(self) -> torch.dtype:
+        """The type that the model computes in."""
+        return _DTYPES[self.llm.model.dtype_override.value]
+
     def enabled_backends(self) -> list[str]:
         """Names of the backends that the file enables, sorted."""
         backends = self.llm.backend
@@ -133,6 +139,21 @@ class Settings:
                     "base.metadata", f'a number, text or list of them for "{name}", not {value!r}'
                 )
         return values
+
+    def check_without_own_layers(self, feature: str) -> None:
+        """Fails for the first key that changes own layers.
+
+        Args:
+          feature: what the checkpoint needs and own layers lack, for the message.
+        """
+        for key in sorted(self.file.lines, key=lambda key: self.file.lines[key]):
+            if re.sub(r"\.\d+\.", ".*.", key) in OF_OWN_LAYERS and self.value(key):
+                raise self.error(
+                    key,
+                    "nothing: it changes et_llm's own layers, and transformers' modeling code "
+                    f"makes this model ({feature})",
+                    "Remove the key.",
+                )
 
     def check_end(self, metadata: Mapping[str, Any]) -> None:
         """Fails for metadata that do not say which tokens end an answer."""

@@ -50,6 +50,22 @@ HONORED = frozenset(
     | {f"backend.xnnpack.{key}" for key in ("enable_bf16", "enabled", "extended_ops")}
 )
 
+# Of these, the ones that change own layers, and nothing of what transformers' modeling code makes.
+OF_OWN_LAYERS = frozenset(
+    {
+        "base.model_class",
+        "base.params",
+        "model.local_global_attention",
+        "model.static_quantize_kv_cache",
+        "model.static_quantize_kv_cache_scale",
+        "model.use_sdpa_with_kv_cache",
+        "multimethod.methods.*.lora_config",
+        "multimethod.methods.*.lora_config.adapter_checkpoint",
+        "multimethod.methods.*.lora_config.adapter_config",
+        "quantization.use_spin_quant",
+    }
+)
+
 # Key or section to why not, and what to do instead.
 REASONS: dict[str, tuple[str, str]] = {
     "backend": (
@@ -129,7 +145,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "model.use_moe_quantized_op": (
         "upstream's operator is for its own decoder, and et_llm builds mixtures of experts with "
         "the code of transformers",
-        "Remove the key, and give et_llm other_families = True.",
+        "Remove the key.",
     ),
     "multimethod.methods.*.lora_config": (
         "the adapter's own adapter_config.json says it",

@@ -300,11 +300,18 @@ class _Rows:
         return self.table.index_select(2, self.positions)[..., index[-1]]
 
 
-class _Decoder(nn.Module):
-    """Logits of the last of some tokens that continue what the cache holds."""
+class Decoder(nn.Module):
+    """Logits of the last of some tokens that continue what the cache holds.
 
-    def __init__(self, model: nn.Module, length: int) -> None:
+    Args:
+      model: of transformers.
+      length: how many tokens the cache keeps.
+      full: whether there are logits of all tokens of a call: (1, n, vocabulary).
+    """
+
+    def __init__(self, model: nn.Module, length: int, full: bool = False) -> None:
         super().__init__()
+        self.full = full
         self.model = model
         self.history = History(length)
         config = model.config.get_text_config(decoder=True)
@@ -325,7 +332,8 @@ class _Decoder(nn.Module):
         if torch.compiler.is_exporting():
             return self.continued(tokens, input_pos)
         whole = self.history.read(tokens, input_pos[0])
-        return self.model(input_ids=whole, use_cache=False).logits[:, -1]
+        logits = self.model(input_ids=whole, use_cache=False).logits
+        return logits[:, -tokens.shape[1] :] if self.full else logits[:, -1]
 
     def continued(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
         """Returns what `forward` returns, by the cache."""
@@ -335,10 +343,10 @@ class _Decoder(nn.Module):
             result = self.model(
                 input_ids=tokens,
                 use_cache=True,
-                logits_to_keep=1,
+                logits_to_keep=0 if self.full else 1,
                 **{self.cache_argument: cache},
             )
-        return result.logits[:, -1]
+        return result.logits if self.full else result.logits[:, -1]
 
 
 def build(
@@ -348,10 +356,9 @@ def build(
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
     fix_positions(model, length, checkpoint.label)
     vocabulary = model.get_input_embeddings().num_embeddings
-    decoder = _Decoder(model, length).eval()
+    decoder = Decoder(model, length).eval()
     calls = calls_of(model, length, options, decoder.buffers_of_cache.has_states)
-    short = _Decoder(model, min(length, COMPARED)).eval()
-    check_steps(model, short.continued, short, calls, vocabulary, short.buffers_of_cache.length)
+    check_short(model, length, calls, vocabulary)
     method = method_of(decoder, calls, vocabulary)
     constants = metadata(checkpoint, length, vocabulary, calls)
     if decoder.buffers_of_cache.has_states:
@@ -437,6 +444,12 @@ def fix_positions(model: Any, length: int, label: str) -> None:
         elif isinstance(kinds, str):
             # Their frequencies are there; the name alone says whether a call asks how long it is.
             module.rope_type = "default"
+
+
+def check_short(model: Any, length: int, calls: Calls, vocabulary: int) -> None:
+    """`check_steps` of a decoder with a small cache; the arguments are those."""
+    short = Decoder(model, min(length, COMPARED)).eval()
+    check_steps(model, short.continued, short, calls, vocabulary, short.buffers_of_cache.length)
 
 
 def check_steps(
@@ -534,6 +547,12 @@ def metadata(checkpoint: Checkpoint, length: int, vocabulary: int, calls: Calls)
         "use_sdpa_with_kv_cache": False,
         "enable_dynamic_shape": calls.dynamic,
     }
+    return values | ends_of(checkpoint)
+
+
+def ends_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Numbers of the tokens that begin a text and end an answer, by names of constant methods."""
+    values: dict[str, Any] = {}
     generation = checkpoint.optional_json("generation_config.json")
     for source in (vars(checkpoint.config.get_text_config(decoder=True)), generation):
         if source.get("bos_token_id") is not None:

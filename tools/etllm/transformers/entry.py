@@ -38,12 +38,7 @@ def build(ctx: ModelContext) -> ModelSpec:
     with pretrained.opened(ctx) as checkpoint:
         name, task, class_name = tasks.choose(checkpoint, options.text("task", ""))
         loaded = checkpoint.load(class_name, options.boolean("random_weights", False))
-        # Of models that also speak, the part that writes.
-        model = getattr(loaded.model, "thinker", loaded.model)
-        model.requires_grad_(False)
-        for part in pretrained.parts_with_experts(model):
-            # Of the implementations, the one without operators that ExecuTorch lacks.
-            part.set_experts_implementation("batched_mm")
+        model = pretrained.exportable(loaded)
         spec = task.make(checkpoint, model, options, task.outputs)
         checkpoint.check_unused(loaded, spec)
     metadata = {"get_task": name, **_labels(model.config), **spec.constant_methods}

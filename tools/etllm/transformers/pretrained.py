@@ -196,6 +196,16 @@ def opened(ctx: ModelContext) -> Iterator[Checkpoint]:
         yield Checkpoint(Path(folder), ctx.label, config, tuple(named))
 
 
+def exportable(loaded: Loaded) -> Any:
+    """Returns a model, or of those that also speak the part that writes, prepared for export."""
+    model = getattr(loaded.model, "thinker", loaded.model)
+    model.requires_grad_(False)
+    for part in parts_with_experts(model):
+        # Of the implementations, the one without operators that ExecuTorch lacks.
+        part.set_experts_implementation("batched_mm")
+    return model
+
+
 def parts_with_experts(model: torch.nn.Module) -> list[Any]:
     """Parts that are a mixture of experts, of which some contain others."""
     models = [part for part in model.modules() if isinstance(part, transformers.PreTrainedModel)]
