@@ -4,6 +4,7 @@ load("//rules:providers.bzl", "EtPackagesInfo", "EtProgramInfo")
 load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:backend_packages.bzl", "emulated_runtime", "running_packages")
+load("//rules/private:cost_bounds.bzl", "COST_ATTRIBUTES", "cost_bounds")
 load("//rules/private:emulation.bzl", "EMULATED", "emulated_recipe", "running_program")
 load("//rules/private:expect_action.bzl", "with_expected")
 load("//rules/private:given_inputs.bzl", "PREPROCESSING_DOC", "image_packages")
@@ -34,6 +35,7 @@ def _et_program_test_impl(ctx):
     adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     recipe = emulated_recipe(ctx)
+    costs = cost_bounds(ctx, recipe)
     layers = running_packages(ctx.label, recipe)
     run = program_files(ctx.label, info, adapter)
     emulated = emulated_runtime(ctx.label, layers)
@@ -56,7 +58,7 @@ def _et_program_test_impl(ctx):
     running = running_script(
         ctx,
         script,
-        words = _words(ctx, info, run, expected, _runs_in(layers, exporter)) + older.words,
+        words = _words(ctx, info, run, expected, _runs_in(layers, exporter)) + older.words + costs.words,
         layers = layers,
         # The folder without torch first: what reads programs finds ExecuTorch's tables there.
         first_roots = exporter.light_roots,
@@ -64,7 +66,7 @@ def _et_program_test_impl(ctx):
         twin = program.twin,
     )
     sources = ctx.files.metric_srcs
-    files = depset([expected] + run.files + older.files + fitted + sources, transitive = [running])
+    files = depset([expected] + run.files + older.files + costs.files + fitted + sources, transitive = [running])
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 
 def _check_metric(ctx):
@@ -177,7 +179,7 @@ et_program_rule_test = rule(
                   ", ".join(sorted(OLDER_RUNTIMES)),
         ),
         "_image_packages": attr.label(default = _image_packages, providers = [EtPackagesInfo]),
-    } | OLDER_ATTRIBUTES | EMULATED | tool_attributes(),
+    } | COST_ATTRIBUTES | OLDER_ATTRIBUTES | EMULATED | tool_attributes(),
     test = True,
     toolchains = RUNNING_TOOLCHAINS,
 )
@@ -223,6 +225,29 @@ def et_program_test(name, size = "small", **kwargs):
     A failure names the version. If a version lacks an operator, a backend or a part of the schema that the program uses,
     the build fails and names the oldest version that has it. Older runtimes run on Linux on x86_64: each is a
     library of its own. Bazel fetches a wheel only if a test names it.
+
+    **Bounds on costs.** A test may bound what the program costs on the machine that runs the test:
+
+    ```starlark
+    et_program_test(
+        name = "llama_cost_test",
+        max_instructions = "40e6",
+        max_rss_mb = "900",
+        program = ":llama_xnnpack",
+    )
+    ```
+
+    - `max_rss_mb` bounds the peak of the resident memory of the whole process. Python, NumPy and the runtime are
+      in it, about 40 MB, and so are the inputs and outputs of all cases.
+    - `max_seconds_per_call` bounds the seconds of a method's run, without loading. Of three runs in a row, the
+      fastest counts. A busy machine still changes it, so leave room.
+    - `max_instructions` bounds the instructions of a method's second run, in user mode and with one thread. They
+      hardly change from run to run. The kernel's counter counts them (`perf_event_open`); without one, on Linux on
+      x86_64, valgrind does, which Bazel fetches then. Kernels depend on the processor, so set the bound
+      from the figure that the test prints on your machines.
+
+    The test prints each figure, and a failure has the method and the input. Programs that an emulator runs have no
+    bounds.
 
     Args:
       name: of the target.

@@ -15,6 +15,7 @@ load("//toolchains/runtime:mobile.bzl", "archive_runtime_repository", "mobile_ru
 load("//toolchains/runtime:older.bzl", "older_runtime_repositories")
 load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "libunicode_repository", "oniguruma_repository", "runtime_repository")
 load("//toolchains/runtime:tag.bzl", "TAG_PLATFORMS", "runtime_source")
+load("//toolchains/valgrind:repositories.bzl", "valgrind_repositories")
 load("//toolchains/vulkan:repositories.bzl", "vulkan_repositories")
 
 _OWN = "rules_executorch"
@@ -259,6 +260,7 @@ def _executorch_impl(module_ctx):
     oniguruma_repository()
     android_repositories()
     cc_repositories()
+    valgrind_repositories()
     vulkan_repositories()
     _repositories_of_tags(module_ctx)
 

@@ -18,6 +18,7 @@ from etbuild.errors import BuildError
 
 # Import roots of what holds ExecuTorch's runtime and torch; set by the script that starts et.
 ROOTS = "ET_RUNTIME_ROOTS"
+_FLAGS = ("-B", "-s", "-P")
 
 
 def ask(
@@ -27,6 +28,7 @@ def ask(
     name: str,
     environment: Mapping[str, str] | None = None,
     torch: bool = False,
+    command: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Sends a request to a module that runs as a program.
 
@@ -38,6 +40,7 @@ def ask(
       environment: variables that the module gets in addition.
       torch: whether the module needs torch, which takes seconds to import, and all of ExecuTorch's
         package, instead of the linker's small one.
+      command: words before the interpreter: a program that runs it.
 
     Returns:
       The answer.
@@ -50,7 +53,7 @@ def ask(
     answer_file.unlink(missing_ok=True)
     request_file.write_text(json.dumps(request, default=str), encoding="utf-8")
     process = subprocess.run(
-        [sys.executable, "-B", "-s", "-P", "-m", module, str(request_file), str(answer_file)],
+        [*command, sys.executable, *_FLAGS, "-m", module, str(request_file), str(answer_file)],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(paths(torch)),

@@ -3,10 +3,12 @@
 Contract: `python -m etlower.cases REQUEST.json ANSWER.json`, which `process.ask` starts. The
 request has `program`, `data` (paths), `manifest` (empty: nothing is checked), `name`, `expected`,
 the file of cases, `methods`, those that run (empty: all), `library`, that of another runtime, and
-`version` of that (both may be empty), and `output`: a file of cases with the program's outputs, in
-the same order. The answer has `load_ms`, the longest time to load a method, `run_ms`, the time of
-all runs, `run_cpu_ms`, the processor time of these, and `peak_bytes`, the most that loading and
-running added to the process.
+`version` of that (both may be empty), `times_calls`, and `output`: a file of cases with the
+program's outputs, in the same order. The answer has `load_ms`, the longest time to load a method,
+`run_ms`, the time of all runs, `run_cpu_ms`, the processor time of these, `peak_bytes`, the most
+that loading and running added to the process, and `rss_bytes`, the most that it had. With
+`times_calls`, it also has `call_seconds`, of the slowest case the fastest of three calls, and
+`slowest_call`, that case.
 
 Each case finds the program as it was built: what it keeps between calls has its initial values.
 """
@@ -58,13 +60,36 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
                 run_seconds += opened.last_run_seconds
             values = tuple(map(output_of, got, opened.last_run.outputs))
             outputs.append(dataclasses.replace(case, inputs=(), outputs=values))
+        # All that follows is no part of a run.
+        peak = peak_memory()
+        slowest = _slowest(opened, cases) if request["times_calls"] else {}
     expected.write(Path(request["output"]), outputs)
     return {
+        **slowest,
         "load_ms": 1000 * load_seconds,
         "run_ms": 1000 * run_seconds,
         "run_cpu_ms": 1000 * run_cpu_seconds,
-        "peak_bytes": max(0, peak_memory() - before),
+        "peak_bytes": max(0, peak - before),
+        "rss_bytes": peak,
     }
+
+
+def _slowest(opened: runtime.Program, cases: Sequence[expected.Case]) -> dict[str, Any]:
+    """Times each input of each method three times in a row, which those that keep state allow."""
+    seconds: dict[str, float] = {}
+    for case in cases:
+        if case.constant or case.calls > 1:
+            continue
+        inputs = [input_of(value, case.where()) for value in case.inputs]
+        opened.reset()
+        opened.load(case.method)
+        times = []
+        for _ in range(3):
+            opened.run(case.method, inputs)
+            times.append(opened.last_run_seconds)
+        seconds[case.where()] = min(times)
+    where = max(seconds, key=seconds.__getitem__, default="")
+    return {"call_seconds": seconds.get(where, 0.0), "slowest_call": where}
 
 
 def input_of(value: Any, where: str) -> np.ndarray:

@@ -3,9 +3,10 @@
 Contract: `etlower.compare --label L --program PTE [--program_data PTD]… --manifest JSON
 --expected FILE [--method M]… [--runs_in TEXT] [--executorch_version V [--older VERSION LIBRARY CORE
 PYTHON_NAMES]…] [--atol A --rtol R] [--min_sqnr_db D] [--metric NAME --min M [--decode NAME]
-[--root FOLDER]…] [--allow_weak_slices]`; 1 on a difference, and for a part of an output that is
-dead (`dead_slices.py`). The runtime checks program and data files against the manifest before it
-loads them.
+[--root FOLDER]…] [--allow_weak_slices] [--max_rss_mb M] [--max_seconds_per_call S]
+[--max_instructions N [--valgrind PROGRAM]]`; 1 on a difference, for a part of an output that is
+dead (`dead_slices.py`), and for a call that costs more than a bound (`costs.py`). The runtime
+checks program and data files against the manifest before it loads them.
 
 It imports no torch, which alone takes seconds: people run tests far more often than they lower. The
 eager model's outputs come from EtExpect's file (`expected.py`). `cases.py` runs the program in a
@@ -27,7 +28,7 @@ from typing import Any
 
 from runner import twin
 
-from etlower import expected, failure, metrics, older
+from etlower import costs, expected, failure, metrics, older
 from etlower.arrays import Array
 from etlower.dead_slices import Slices, Weak
 from etlower.expected import Case
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--decode", default="")
     parser.add_argument("--root", action="append", default=[])
     parser.add_argument("--allow_weak_slices", action="store_true")
+    costs.add_arguments(parser)
     return parser
 
 
@@ -98,6 +100,7 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
         options.expected,
         options.method,
         work,
+        times_calls=options.max_seconds_per_call is not None,
     )
     slices = Slices()
     problems = []
@@ -116,6 +119,7 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
             print(note)
         if options.runs_in:
             print(_ran(options, len(cases), measured))
+        problems += costs.exceeded(options, run, measured)
     if not options.allow_weak_slices:
         problems += map(_weak, slices.weak())
     if options.older:

@@ -24,6 +24,9 @@ class Measured:
       largest: largest difference to the eager model's outputs.
       run_ms: time of all runs, in ms.
       run_cpu_ms: processor time of all runs, in ms.
+      rss_bytes: peak of the process's resident memory: with Python, the runtime and all cases.
+      call_seconds: of the slowest case, the fastest of three calls in a row.
+      slowest_call: that case, for people.
     """
 
     load_ms: float = 0.0
@@ -31,6 +34,9 @@ class Measured:
     largest: float = 0.0
     run_ms: float = 0.0
     run_cpu_ms: float = 0.0
+    rss_bytes: int = 0
+    call_seconds: float = 0.0
+    slowest_call: str = ""
 
     def compare(self, case: Case, got: Sequence[Any]) -> None:
         """Adds the differences of a case."""
@@ -49,6 +55,7 @@ class ProgramRun:
       expected: file of the cases.
       methods: those whose cases run, and constant ones; empty: all.
       work: folder for outputs.
+      times_calls: whether each case is called three times, for `call_seconds`.
     """
 
     program: Path
@@ -57,6 +64,17 @@ class ProgramRun:
     expected: Path
     methods: Sequence[str]
     work: Path
+    times_calls: bool = False
+
+    def request(self) -> dict[str, Any]:
+        """Returns the part that `cases.py` and `instructions.py` read alike."""
+        return {
+            "program": self.program.absolute(),
+            "data": [path.absolute() for path in self.data],
+            "name": self.program.name,
+            "expected": self.expected.absolute(),
+            "methods": self.methods,
+        }
 
     def run(
         self,
@@ -80,20 +98,16 @@ class ProgramRun:
         """
         output = self.work / f"outputs{version}.safetensors"
         request = {
-            "program": self.program.absolute(),
-            "data": [path.absolute() for path in self.data],
+            **self.request(),
             "manifest": self.manifest.absolute() if self.manifest else "",
-            "name": self.program.name,
-            "expected": self.expected.absolute(),
-            "methods": self.methods,
             "library": library.absolute() if library else "",
             "version": version,
             "output": output,
+            "times_calls": self.times_calls,
         }
         answer = process.ask("etlower.cases", request, self.work, self.program.name, environment)
         outputs = [case.outputs for case in expected.read(output)]
-        names = ("load_ms", "peak_bytes", "run_ms", "run_cpu_ms")
-        return outputs, Measured(**{name: answer[name] for name in names})
+        return outputs, Measured(**answer)
 
 
 def case_differences(case: Case, got: Sequence[Any], tolerance: Tolerance) -> list[str]:

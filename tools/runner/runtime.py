@@ -17,7 +17,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -156,6 +156,11 @@ class Program:
         """Lets a language model continue tokens with the most likely ones, from an empty cache."""
         with _as_build_errors(self.name):
             return self._session.generate(tokens, max_new_tokens)
+
+    def wrap_runs(self, wrap: Callable[[Callable[..., int]], Callable[..., int]]) -> None:
+        """Puts a function around the C function of runs, so that counters exclude Python's work."""
+        library = self._app._library._library
+        library.executorch_app_run = wrap(library.executorch_app_run)
 
     def write_events(self, path: Path) -> bool:
         """Writes the events of all runs so far as an ETDump file.

@@ -48,6 +48,9 @@ def cases():
         )
         for attribute, values in {
             "atol": ["-1e-3", "1e", "nan"],
+            "max_instructions": ["0", "-5", "nan", "1M"],
+            "max_rss_mb": ["0", "0.0", "-1", "nan", "inf", "512 MB"],
+            "max_seconds_per_call": ["0", "-1e-3", "nan", "20 ms"],
             "min_sqnr_db": ["30 dB", "inf"],
             "rtol": ["1e-4.5", "1%"],
         }.items()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 import time
 import types
+from pathlib import Path
 
 import pytest
 from etlower import progress
@@ -14,12 +16,25 @@ from etlower import progress
 
 @pytest.mark.parametrize(("platform", "expected"), [("linux", 5 * 1024), ("darwin", 5)])
 def test_peak_memory(platform: str, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Linux says KiB, macOS bytes."""
+    """`getrusage` of Linux says KiB, that of macOS bytes."""
     usage = types.SimpleNamespace(ru_maxrss=5)
     monkeypatch.setattr(resource, "getrusage", lambda _: usage)
     monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(progress, "_STATUS", Path("/nowhere"))
     assert progress.peak_memory() == expected
     assert progress.Progress().as_json() == {"stages": [], "peak_memory_bytes": expected}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not count a process's parent")
+def test_peak_memory_is_not_that_of_the_parent() -> None:
+    """`getrusage` of a new program includes what the process had that started it."""
+    ballast = bytearray(200 << 20)
+    own = progress.peak_memory()
+    words = [sys.executable, "-c", "from etlower import progress; print(progress.peak_memory())"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(words, check=True, capture_output=True, text=True, env=environment)
+    assert ballast
+    assert own > 200 << 20 > int(done.stdout) > 5 << 20
 
 
 def test_processor_time_of_a_stage() -> None:
