@@ -12,6 +12,7 @@ load(
     _EtRecipeInfo = "EtRecipeInfo",
     _EtReleaseInfo = "EtReleaseInfo",
     _EtSharedDataInfo = "EtSharedDataInfo",
+    _EtVariantsInfo = "EtVariantsInfo",
 )
 load(
     "//toolchains/exporter:providers.bzl",
@@ -38,3 +39,4 @@ EtReleaseInfo = _EtReleaseInfo
 EtRuntimeInfo = _EtRuntimeInfo
 EtRuntimeLibraryInfo = _EtRuntimeLibraryInfo
 EtSharedDataInfo = _EtSharedDataInfo
+EtVariantsInfo = _EtVariantsInfo

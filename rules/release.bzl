@@ -1,6 +1,7 @@
 """et_release: apps and programs as they are shipped, with what is in them and their checksums."""
 
-load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo", "EtProgramInfo", "EtReleaseInfo")
+load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo", "EtProgramInfo", "EtReleaseInfo", "EtVariantsInfo")
+load("//rules/private:app_files.bzl", "programs_of")
 load("//rules/private:programs_folder.bzl", "describe_programs", "link_file", "link_programs")
 load(
     "//rules/private:release_arguments.bzl",
@@ -27,7 +28,8 @@ _CHANGES = "changes.json"
 def _et_release_impl(ctx):
     apps = [t[EtAppInfo] for t in ctx.attr.apps if EtAppInfo in t]
     packages = [t[EtAppPackageInfo] for t in ctx.attr.apps if EtAppPackageInfo in t]
-    programs = [t[EtProgramInfo] for t in ctx.attr.programs]
+    taken = programs_of(ctx.attr.programs)
+    programs = taken.programs
     _check(ctx, apps + packages, programs)
     entries = _entries(ctx, apps, packages)
     root = ctx.label.name + "/"
@@ -36,7 +38,13 @@ def _et_release_impl(ctx):
     loose = None
     if programs or ctx.files.data:
         loose = ctx.actions.declare_file(ctx.label.name + ".programs.manifest.json")
-        describe_programs(ctx, manifest = loose, programs = programs, files = ctx.files.data)
+        describe_programs(
+            ctx,
+            manifest = loose,
+            programs = programs,
+            variants = taken.variants,
+            files = ctx.files.data,
+        )
     names = [_MANIFEST, _SBOM, _CHECKSUMS] + ([_CHANGES] if ctx.attr.previous else [])
     lists = {name: ctx.actions.declare_file(root + name) for name in names}
     _describe(ctx, entries, apps, packages, programs, files, loose, lists)
@@ -233,8 +241,8 @@ docs/howto/apps.md.
             doc = "An earlier release, to compare with: its `manifest.json`, a folder with that, or an et_release.",
         ),
         "programs": attr.label_list(
-            doc = "Programs to ship as files, in addition to those in apps.",
-            providers = [EtProgramInfo],
+            doc = "Programs to ship as files, in addition to those in apps; of et_variants all of them.",
+            providers = [[EtProgramInfo], [EtVariantsInfo]],
         ),
         "version": attr.string(doc = "Version of the release, for manifest and bill of materials: \"1.4.0\"."),
         "_copy": attr.label(

@@ -2,8 +2,8 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
-load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "add_programs", "below_its_package", "license_paths", "needed_resources")
+load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo", "EtVariantsInfo")
+load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "add_programs", "below_its_package", "license_paths", "needed_resources", "programs_of")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "compile_main", "link_app")
 load("//rules/private:app_report.bzl", "app_report")
@@ -20,8 +20,9 @@ load("//toolchains/runtime:origins.bzl", "RUNNER_PACKAGES")
 _SOURCES = [".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"]
 
 def _et_runner_app_impl(ctx):
-    programs = [t[EtProgramInfo] for t in ctx.attr.programs]
     runtime = _one(ctx.attr._runtime)[EtRuntimeInfo]
+    taken = programs_of(ctx.attr.programs, runtime.platform)
+    programs = taken.programs
     exporter_version = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.executorch_version
     check_fit(ctx, programs = programs, runtime = runtime, exporter_version = exporter_version)
     check_kernels(ctx.label, ctx.attr.kernels)
@@ -38,7 +39,7 @@ def _et_runner_app_impl(ctx):
     report = [fitted.json]
     directory = ctx.actions.declare_directory(name)
     manifest = ctx.actions.declare_file(name + ".manifest.json")
-    _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest)
+    _write_app(ctx, taken, runtime, exporter_version, fitted, binary, directory, manifest)
     report += app_report(ctx, programs = programs, manifest = manifest)
     archive = _archive(ctx, runtime, directory)
     layers = [layer for layer in _packages(programs) if layer.library_paths]
@@ -68,6 +69,7 @@ def _et_runner_app_impl(ctx):
             manifest = manifest,
             fit = fitted.json,
             programs = programs,
+            variants = taken.variants,
             assets = ctx.files.data,
             runtime = runtime,
             runtime_libraries = depset([l.file for l in fitted.libraries if l.folder]),
@@ -148,7 +150,7 @@ def _main(ctx, runtime):
     )
     return dict(cc_toolchain = cc_toolchain, compiled = compiled, mains = mains)
 
-def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest):
+def _write_app(ctx, taken, runtime, exporter_version, fitted, binary, directory, manifest):
     args = ctx.actions.args()
     args.add("--label", ctx.label)
     args.add("--platform", runtime.platform)
@@ -159,10 +161,10 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
     inputs = [fitted.json, binary]
     for library in fitted.libraries:
         if library.folder:
-            files = [library.file] + needed_resources(library, programs)
+            files = [library.file] + needed_resources(library, taken.programs)
             args.add_all("--library", [library.label, library.folder] + files)
             inputs += files
-    inputs += add_programs(args, programs)
+    inputs += add_programs(args, taken.programs, taken.variants)
     args.add_all(ctx.files.data, map_each = below_its_package, before_each = "--asset")
     inputs += ctx.files.data
     licenses = license_paths(ctx.files._licenses + runtime.license_files.to_list())
@@ -283,8 +285,9 @@ Apps for all platforms share the programs of the build's configuration.
                   "build's target platform.",
         ),
         "programs": attr.label_list(
-            providers = [EtProgramInfo],
-            doc = "Programs of the app. May be empty if a custom main() brings them.",
+            providers = [[EtProgramInfo], [EtVariantsInfo]],
+            doc = "Programs of the app, and et_variants of which it chooses on the device. May be empty if a custom " +
+                  "main() brings them.",
         ),
         "srcs": attr.label_list(
             allow_files = _SOURCES,

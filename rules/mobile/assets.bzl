@@ -1,12 +1,19 @@
 """et_assets: programs and what they load, for an app that has the runtime already."""
 
-load("//rules:providers.bzl", "EtAssetsInfo", "EtProgramInfo")
+load("//rules:providers.bzl", "EtAssetsInfo", "EtProgramInfo", "EtVariantsInfo")
+load("//rules/private:app_files.bzl", "programs_of")
 load("//rules/private:programs_folder.bzl", "programs_folder")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_assets_impl(ctx):
-    programs = [t[EtProgramInfo] for t in ctx.attr.programs]
-    folder = programs_folder(ctx, root = ctx.label.name + "/assets/", programs = programs, files = ctx.files.data)
+    taken = programs_of(ctx.attr.programs)
+    folder = programs_folder(
+        ctx,
+        root = ctx.label.name + "/assets/",
+        programs = taken.programs,
+        variants = taken.variants,
+        files = ctx.files.data,
+    )
     every = depset([entry.file for entry in folder.files])
     return [
         DefaultInfo(files = every, runfiles = ctx.runfiles(transitive_files = every)),
@@ -15,7 +22,8 @@ def _et_assets_impl(ctx):
             label = ctx.label,
             files = folder.files,
             manifest = folder.manifest,
-            programs = programs,
+            programs = taken.programs,
+            variants = taken.variants,
         ),
     ]
 
@@ -54,9 +62,9 @@ et_runner_app checks that for its own runtimes.
             doc = "Files for `assets/`, with their paths in their packages.",
         ),
         "programs": attr.label_list(
-            doc = "The programs.",
+            doc = "The programs, and et_variants of which an app chooses on the device.",
             mandatory = True,
-            providers = [EtProgramInfo],
+            providers = [[EtProgramInfo], [EtVariantsInfo]],
         ),
     },
     provides = [EtAssetsInfo],

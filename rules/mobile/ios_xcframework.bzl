@@ -44,6 +44,7 @@ def _et_ios_xcframework_impl(ctx):
         ctx,
         root = root + sources + "ExecuTorch/",
         programs = first.programs,
+        variants = first.variants,
         files = first.assets,
         platforms = apps.keys(),
         runtime_version = first.runtime.executorch_version,

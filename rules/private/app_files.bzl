@@ -1,5 +1,7 @@
 """Programs and files of apps on command lines."""
 
+load("//rules:providers.bzl", "EtProgramInfo", "EtVariantsInfo")
+load("//rules/private:conditions.bzl", "fits_platform")
 load("//toolchains/python:paths.bzl", "own_name", "pair")
 
 # Of what the runner and its C interface contain.
@@ -44,12 +46,37 @@ def data_files(programs):
             data[shared.data] = shared.label
     return data
 
-def add_programs(args, programs):
-    """Adds --program and --data.
+def programs_of(targets, platform = None):
+    """Programs of targets, each once, and variants among them.
+
+    Args:
+      targets: list of Targets with EtProgramInfo or EtVariantsInfo.
+      platform: name of the platform that they are for; None: for several.
+
+    Returns:
+      struct(programs = list of EtProgramInfo, variants = list of EtVariantsInfo). Variants that the platform cannot have
+      are left out of the programs.
+    """
+    programs = {}
+    variants = {}
+    for target in targets:
+        if EtProgramInfo in target:
+            programs[target[EtProgramInfo].label] = target[EtProgramInfo]
+        else:
+            info = target[EtVariantsInfo]
+            variants[info.label] = info
+            for choice in info.choices:
+                if platform == None or fits_platform(choice.conditions, platform):
+                    programs[choice.program.label] = choice.program
+    return struct(programs = programs.values(), variants = variants.values())
+
+def add_programs(args, programs, variants = []):
+    """Adds --program, --variants and --data.
 
     Args:
       args: Args.
       programs: list of EtProgramInfo.
+      variants: list of EtVariantsInfo, whose programs are among those, or are not for the platform.
 
     Returns:
       List of Files that were named.
@@ -58,6 +85,9 @@ def add_programs(args, programs):
     for program in programs:
         args.add_all("--program", [program.program, program.manifest])
         inputs += [program.program, program.manifest]
+    for info in variants:
+        args.add_all("--variants", [info.name, info.table])
+        inputs.append(info.table)
     for file, label in data_files(programs).items():
         args.add_all("--data", [label, file])
         inputs.append(file)

@@ -4,7 +4,7 @@ load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "data
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
-def programs_folder(ctx, *, root, programs, files, platforms = [], runtime_version = ""):
+def programs_folder(ctx, *, root, programs, files, variants = [], platforms = [], runtime_version = ""):
     """Declares links to programs and what they load, and writes their manifest.
 
     Args:
@@ -12,6 +12,7 @@ def programs_folder(ctx, *, root, programs, files, platforms = [], runtime_versi
       root: folder, relative to the package, with a slash at the end.
       programs: list of EtProgramInfo.
       files: list of Files that go to `assets/`.
+      variants: list of EtVariantsInfo that programs are of.
       platforms: list of strings: platforms that the manifest names.
       runtime_version: version of the runtime that comes along; empty: none does.
 
@@ -24,6 +25,7 @@ def programs_folder(ctx, *, root, programs, files, platforms = [], runtime_versi
         ctx,
         manifest = manifest,
         programs = programs,
+        variants = variants,
         files = files,
         platforms = platforms,
         runtime_version = runtime_version,
@@ -48,13 +50,14 @@ def link_programs(ctx, *, root, programs, files = []):
         for path, file in _paths(ctx, programs, files).items()
     ]
 
-def describe_programs(ctx, *, manifest, programs, files = [], platforms = [], runtime_version = ""):
+def describe_programs(ctx, *, manifest, programs, variants = [], files = [], platforms = [], runtime_version = ""):
     """EtApp: the manifest of programs and what they load.
 
     Args:
       ctx: rule context with the exporter toolchain.
       manifest: File to write (JSON).
       programs: list of EtProgramInfo.
+      variants: list of EtVariantsInfo that programs are of.
       files: list of Files that go to `assets/`.
       platforms: list of strings: platforms that the manifest names.
       runtime_version: version of the runtime that comes along; empty: none does.
@@ -65,7 +68,7 @@ def describe_programs(ctx, *, manifest, programs, files = [], platforms = [], ru
     if runtime_version:
         args.add("--runtime_version", runtime_version)
     args.add_all(platforms, before_each = "--platform")
-    inputs = add_programs(args, programs)
+    inputs = add_programs(args, programs, variants)
     args.add_all(files, map_each = below_its_package, before_each = "--asset")
     args.add("--manifest", manifest)
     linker_action(

@@ -11,6 +11,7 @@ EtAppInfo = provider(
         "manifest": "File: what the app consists of (JSON), the same as in the directory.",
         "fit": "File: operators and backends that its programs use, and libraries that have them (JSON).",
         "programs": "List of EtProgramInfo.",
+        "variants": "List of EtVariantsInfo: those that programs of it are of.",
         "assets": "List of Files: the app's `data`.",
         "runtime": "EtRuntimeInfo.",
         "runtime_libraries": "Depset of Files: shared libraries that may be in the app.",
@@ -40,6 +41,7 @@ EtAssetsInfo = provider(
         "files": "List of struct(path, file): Files and their paths (\"data/foundation.ptd\").",
         "manifest": "File: programs, files, sizes and sha256 (JSON).",
         "programs": "List of EtProgramInfo.",
+        "variants": "List of EtVariantsInfo: those that programs of it are of.",
     },
 )
 
@@ -134,5 +136,17 @@ EtSharedDataInfo = provider(
         "data": "File: the .ptd.",
         "manifest": "File: its keys with sha256, size, dtype, shape and names (JSON).",
         "lowered": "List of EtLoweredInfo that its weights come from.",
+    },
+)
+
+EtVariantsInfo = provider(
+    doc = "Programs that stand for each other. Created by `et_variants`.",
+    fields = {
+        "label": "Label of the target.",
+        "name": "String: what the chosen program is called in an app.",
+        "choices": "List of struct(program, conditions), best first: EtProgramInfo; list of struct(fact, any_of, " +
+                   "at_least, below): string, list of strings, two strings.",
+        "table": "File: which device gets which program, and why (JSON).",
+        "page": "File: the same to read (Markdown).",
     },
 )

@@ -53,6 +53,7 @@ _SKIPPED = {
 # They take minutes, and other tests run most of what they show: //... only analyzes them.
 _LONG = (
     "docs/howto/debug.md",
+    "docs/howto/fleet.md",
     "docs/howto/migrate.md",
     "docs/howto/models.md",
     "docs/howto/recipes.md",

@@ -67,7 +67,22 @@ json described(const Manifest& manifest) {
   for (const Manifest::Program& program : manifest.programs) {
     programs[program.name] = described(program);
   }
-  return {{"label", manifest.label}, {"files", files}, {"programs", programs}, {"code", manifest.code}};
+  json variants = json::object();
+  for (const auto& [name, listed] : manifest.variants) {
+    for (const Manifest::Variant& variant : listed) {
+      json conditions = json::array();
+      for (const Manifest::Condition& c : variant.conditions) {
+        conditions.push_back({c.fact, c.any_of, c.at_least, c.below});
+      }
+      variants[name].push_back({variant.program, conditions});
+    }
+  }
+  return {
+      {"label", manifest.label},
+      {"files", files},
+      {"programs", programs},
+      {"variants", variants},
+      {"code", manifest.code}};
 }
 
 }  // namespace

@@ -50,6 +50,13 @@ def described(read: Manifest) -> dict[str, Any]:
             for name, program in read.programs.items()
             if program.file in read.files
         },
+        "variants": {
+            name: [
+                [v.program, [[c.fact, list(c.any_of), c.at_least, c.below] for c in v.conditions]]
+                for v in variants
+            ]
+            for name, variants in read.variants.items()
+        },
         "code": sorted(read.code()),
     }
 
@@ -104,7 +111,7 @@ def names(cases: list[dict[str, Any]]) -> list[str]:
 def test_good(case: dict[str, Any], reader: Reader, tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(case["manifest"]))
-    assert reader(path) == case["expected"]
+    assert reader(path) == {"variants": {}, **case["expected"]}
 
 
 def changed(case: dict[str, Any]) -> str:

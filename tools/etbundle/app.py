@@ -1,8 +1,9 @@
 """EtApp: writes the manifest of programs with all that they load, and the directory of an app.
 
 Contract: `etbundle.app --label L --exporter_version V --program PTE MANIFEST … --data LABEL FILE …
---asset PATH=FILE … --manifest OUT.json [--platform P]… [--runtime_version V]
-[--directory OUT --fit FIT.json --binary FILE --library LABEL FOLDER FILE RESOURCE …
+[--variants NAME TABLE.json]… --asset PATH=FILE … --manifest OUT.json [--platform P]…
+[--runtime_version V] [--directory OUT --fit FIT.json --binary FILE
+--library LABEL FOLDER FILE RESOURCE …
 --license PATH=FILE …]`
 
 Without `--directory`, the files become part of another package.
@@ -24,8 +25,9 @@ from etbuild.command import tool_main
 from etbuild.errors import BuildError
 from etlink import manifest as manifests
 from etlink.container import REBUILD, sha256_of
-from etlink.json_file import fields_of, read_object
+from etlink.json_file import decode, fields_of, read_object
 from etlink.manifest import File, Manifest, unique_names
+from etlink.variants import Condition, Variant
 
 from etbundle import pages
 from etbundle.entries import check_name
@@ -106,6 +108,37 @@ def add_programs(
         new_names = {name: names[manifest.label, name] for name in manifest.programs}
         all_moved.append(manifests.moved(manifest, paths, new_names))
     return manifests.union(app.label, all_moved)
+
+
+def add_variants(label: str, programs: Manifest, name: str, table: Path) -> Manifest:
+    """Adds variants, of which the interface chooses.
+
+    Args:
+        label: of the app.
+        programs: of `add_programs`.
+        name: of the variants.
+        table: what their proof wrote.
+
+    Raises:
+        BuildError: a program has that name.
+    """
+    names = {program.label: name for name, program in programs.programs.items()}
+    with fields_of(table, REBUILD):
+        listed = tuple(
+            Variant(
+                program=names[row["program"]],
+                conditions=decode(tuple[Condition, ...], row["conditions"]),
+            )
+            for row in read_object(table, "is not a table of variants", REBUILD)["variants"]
+            if row["program"] in names
+        )
+    if name in names.values() or name in programs.variants:
+        raise BuildError(
+            f'{label}: two programs would be "{name}": variants have the name of their target.',
+            "Rename one of the targets.",
+        )
+    variants = {**programs.variants, name: listed} if listed else programs.variants
+    return dataclasses.replace(programs, variants=variants)
 
 
 def add_libraries(
@@ -202,6 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--platform", action="append", default=[], help="that it is for")
     parser.add_argument("--program", nargs=2, type=Path, action="append", default=[])
     parser.add_argument("--data", nargs=2, action="append", default=[])
+    parser.add_argument("--variants", nargs=2, action="append", default=[])
     parser.add_argument("--asset", type=split_pair, action="append", default=[])
     parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
     parser.add_argument("--directory", type=Path, help="of the app, to write")
@@ -212,6 +246,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     app = App(args.label)
     programs = add_programs(app, args.program, [(label, Path(file)) for label, file in args.data])
+    for name, table in args.variants:
+        programs = add_variants(args.label, programs, name, Path(table))
     for path, file in args.asset:
         app.add(f"assets/{path}", file)
     versions = {"exporter": args.exporter_version, "runtime": args.runtime_version}

@@ -36,6 +36,7 @@ from etlink.container import REBUILD, write_text
 from etlink.declared_sizes import InputSizes
 from etlink.json_file import FormError, check_hash, check_path, encode, json_text, read_file
 from etlink.named_data import NamedData
+from etlink.variants import Variant
 from etlink.weight_cache import WeightCache
 
 FORMAT = 1
@@ -125,6 +126,7 @@ class Manifest:
       label: target that they are of.
       files: by path.
       programs: by name.
+      variants: of an app: name to programs that stand for each other, the best first.
       platforms: of an app: the platforms that it is for.
       executorch: ExecuTorch's versions: "exporter", and of an app "runtime".
       binary: path of an app's binary.
@@ -139,6 +141,7 @@ class Manifest:
     label: str
     files: dict[str, File]
     programs: dict[str, Program] = field(default_factory=dict)
+    variants: dict[str, tuple[Variant, ...]] = field(default_factory=dict)
     platforms: tuple[str, ...] = ()
     executorch: dict[str, str] = field(default_factory=dict)
     binary: str = ""
@@ -205,6 +208,7 @@ def union(label: str, manifests: Iterable[Manifest]) -> Manifest:
     """
     files: dict[str, File] = {}
     programs: dict[str, Program] = {}
+    variants: dict[str, tuple[Variant, ...]] = {}
     for manifest in manifests:
         for path, file in manifest.files.items():
             files[path] = _same_file(label, path, files[path], file) if path in files else file
@@ -215,7 +219,22 @@ def union(label: str, manifests: Iterable[Manifest]) -> Manifest:
                     f'{label}: two programs would be "{name}": {other.label} and {program.label}.',
                     "Rename one of them.",
                 )
-    return Manifest(label=label, files=files, programs=programs)
+        for name, listed in manifest.variants.items():
+            variants[name] = _same_variants(label, name, variants.get(name, ()), listed)
+    return Manifest(label=label, files=files, programs=programs, variants=variants)
+
+
+def _same_variants(
+    label: str, name: str, first: tuple[Variant, ...], second: tuple[Variant, ...]
+) -> tuple[Variant, ...]:
+    """One list for variants of apps for two platforms, each without those of the other platform."""
+    longer, shorter = sorted((first, second), key=len, reverse=True)
+    if [variant for variant in longer if variant in shorter] != list(shorter):
+        raise BuildError(
+            f'{label}: "{name}" would be the name of two different lists of variants.',
+            "Give all apps the same target with variants, or rename one.",
+        )
+    return longer
 
 
 def _same_file(label: str, path: str, first: File, second: File) -> File:
@@ -261,7 +280,11 @@ def moved(manifest: Manifest, paths: Mapping[str, str], names: Mapping[str, str]
         for name, program in manifest.programs.items()
     }
     files = {paths[path]: file for path, file in manifest.files.items()}
-    return dataclasses.replace(manifest, files=files, programs=programs)
+    variants = {
+        group: tuple(dataclasses.replace(v, program=names[v.program]) for v in listed)
+        for group, listed in manifest.variants.items()
+    }
+    return dataclasses.replace(manifest, files=files, programs=programs, variants=variants)
 
 
 def difference(before: Manifest, after: Manifest) -> Manifest:
@@ -329,8 +352,26 @@ def _check(manifest: Manifest) -> None:
             raise FormError(f'{where}.adapter is "{program.adapter}", expected one of its data')
         for method, about in program.methods.items():
             declared_sizes.check(about.sizes, f'{where}.methods["{method}"].sizes')
+    _check_variants(manifest)
     for path in sorted(manifest.code()):
         check_path(path, "a path of it.binary or it.libraries")
+
+
+def _check_variants(manifest: Manifest) -> None:
+    free = set(manifest.programs)
+    for name, variants in manifest.variants.items():
+        check_path(name, "a name of it.variants")
+        if name in manifest.programs:
+            raise FormError(f'it.variants has the name "{name}", which is that of a program')
+        if not variants:
+            raise FormError(f'it.variants["{name}"] has no program, expected at least one')
+        for variant in variants:
+            if variant.program not in free:
+                raise FormError(
+                    f'it.variants["{name}"] has the program "{variant.program}", '
+                    "expected one of it.programs that is no variant yet"
+                )
+            free.remove(variant.program)
 
 
 def _is_in_archive(path: str, manifest: Manifest) -> bool:

@@ -28,9 +28,15 @@ constexpr Option<ProgramArguments, std::vector<std::string>> kProgramLists[] = {
     {"--text", &ProgramArguments::texts},
 };
 
+constexpr Option<Arguments, std::vector<std::string>> kLists[] = {
+    {"--device", &Arguments::device},
+    {"--variant", &Arguments::variants},
+};
+
 constexpr Option<Arguments, std::string> kTexts[] = {
     {"--app", &Arguments::app},
     {"--prompt", &Arguments::prompt},
+    {"--state", &Arguments::state},
     {"--system", &Arguments::system},
     {"--tokenizer", &Arguments::tokenizer},
 };
@@ -122,6 +128,8 @@ Result<bool> set_option(Arguments& arguments, const std::string& option, const s
     TRY(set_once(program.*text->value, option, value, " for one --program"));
   } else if (const auto* list = find(kProgramLists, option)) {
     (program.*list->value).push_back(value);
+  } else if (const auto* list = find(kLists, option)) {
+    (arguments.*list->value).push_back(value);
   } else if (const auto* text = find(kTexts, option)) {
     TRY(set_once(arguments.*text->value, option, value, ""));
   } else if (const auto* number = find(kNumbers, option)) {
@@ -171,6 +179,9 @@ const char kUsage[] =
     "  --max_new_tokens N    default 256\n"
     "  --temperature X       0, the default: the most likely token; 1: the model's distribution\n"
     "  --seed N              seed of the random numbers; default: random\n"
+    "  --variant NAME        takes this program of an app's variants, whatever the device is\n"
+    "  --device FACT=VALUE   in place of the device's own, e.g. soc=SM8650; may be repeated\n"
+    "  --state DIR           remembers there which variants crashed while they were loaded\n"
     "  --list                prints programs, methods, inputs and outputs, without running them\n"
     "  --runtime_info        prints the runtime's version, backends and operators as JSON\n"
     "  --repeat N            runs per program, default 1\n"

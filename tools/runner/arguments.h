@@ -27,6 +27,9 @@ struct Arguments {
   Program leading;
   std::vector<Program> programs;
   std::string app;  // Folder of an app, or its manifest; "": the app that contains the runner.
+  std::vector<std::string> variants;
+  std::vector<std::string> device;
+  std::string state;
   int repeat = 1;
   int threads = 0;  // 0: the runtime's choice.
   double atol = 1e-4;  // Of a bundle's outputs.

@@ -82,6 +82,13 @@ Result<executorch_app*> open_programs(const Arguments& arguments) {
   options.no_weight_cache = arguments.no_weight_cache;
   options.programs = programs.data();
   options.program_count = programs.size();
+  const std::vector<const char*> variants = pointers_of(arguments.variants);
+  options.variants = variants.data();
+  options.variant_count = variants.size();
+  const std::vector<const char*> device = pointers_of(arguments.device);
+  options.device = device.data();
+  options.device_count = device.size();
+  options.state = text_or_null(arguments.state);
   executorch_app* app = nullptr;
   TRY(call(executorch_app_open, text_or_null(path), &options, &app));
   return app;

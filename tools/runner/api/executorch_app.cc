@@ -4,6 +4,7 @@
 
 #include "tools/runner/api/handles.h"
 #include "tools/runner/api/tensors.h"
+#include "tools/runner/app/variants.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/llm/language_model.h"
 #include "tools/runner/llm/text_files.h"
@@ -53,6 +54,9 @@ Result<OpenOptions> open_options(const char* path, const executorch_app_open_opt
   options.verify = given.verify;
   options.weight_cache = given.weight_cache;
   options.no_weight_cache = given.no_weight_cache;
+  options.variants = TRY(texts_of(given.variants, given.variant_count, what + "variants"));
+  options.device = TRY(texts_of(given.device, given.device_count, what + "device"));
+  options.state = text_or_empty(given.state);
   return options;
 }
 
@@ -236,6 +240,9 @@ executorch_app_code executorch_app_open(
     auto opened = std::make_shared<executorch_app>();
     opened->options = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, runner::open_options(path, given, function));
     opened->files = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, runner::open_app(opened->options));
+    for (const runner::ChosenVariant& variant : opened->files.chosen.variants) {
+      opened->variants[variant.name] = runner::json_of(variant, opened->files.chosen.device);
+    }
     return give(std::move(opened), nullptr, app, function, error);
   });
 }
@@ -253,6 +260,17 @@ const char* executorch_app_label(const executorch_app* app) {
 
 bool executorch_app_has_weight_cache(const executorch_app* app) {
   return look(app, false, [](const executorch_app& opened) { return opened.files.weight_cache; });
+}
+
+const char* executorch_app_variant(const executorch_app* app, const char* name) {
+  return look(app, static_cast<const char*>(nullptr), [&](const executorch_app& opened) -> const char* {
+    const auto& variants = opened.variants;
+    if (name == nullptr) {
+      return variants.size() == 1 ? variants.begin()->second.c_str() : nullptr;
+    }
+    const auto found = variants.find(name);
+    return found == variants.end() ? nullptr : found->second.c_str();
+  });
 }
 
 size_t executorch_app_program_count(const executorch_app* app) {

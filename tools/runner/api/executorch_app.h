@@ -88,6 +88,11 @@ typedef struct {
   bool no_weight_cache;       /* Never; the default is to do so if the manifests prove that it is safe. */
   const executorch_app_program_files* programs; /* These programs instead of all of the app; or beside the .pte file. */
   size_t program_count;
+  const char* const* variants; /* Programs to take where they are among variants, whatever the device is. */
+  size_t variant_count;
+  const char* const* device;   /* Facts in place of the device's own: "soc=SM8650", "features=dotprod i8mm". */
+  size_t device_count;
+  const char* state;           /* A folder that remembers variants whose loading ended the process; NULL: none does. */
 } executorch_app_open_options;
 
 /* The runtime's version, backends and operators as a JSON object: {"version": "1.5.1", "backends": [...], "operators":
@@ -95,7 +100,9 @@ typedef struct {
 const char* executorch_app_runtime_info(void);
 
 /* Opens an app: its folder, its manifest.json, or a .pte file. Maps the files and checks them before anything is
- * loaded. `path` may be NULL: .pte files that `options` name, or the app whose folder contains this process's program.
+ * loaded. Of an app's variants it chooses the first program whose conditions the device meets and which loads, with all
+ * its methods; that program has the variants' name from here on. The last one that the device meets is not tried.
+ * `path` may be NULL: .pte files that `options` name, or the app whose folder contains this process's program.
  * `options` may be NULL. */
 executorch_app_code executorch_app_open(
     const char* path,
@@ -112,7 +119,13 @@ const char* executorch_app_label(const executorch_app* app);
 /* Whether XNNPACK packs common weights once for all sessions. */
 bool executorch_app_has_weight_cache(const executorch_app* app);
 
-/* In the order of the options, or of the app's manifest. */
+/* What variants of an app came to, as a JSON object: {"program": "chat_xnnpack", "skipped": [{"program": "chat_qnn",
+ * "reason": "it needs soc = SM8650, and the device has soc SM8450"}], "device": {"soc": ["SM8450"]}}. "device" has the
+ * facts that somebody asked for. `name` is the variants', and may be NULL if there are no others. NULL: none of that name
+ * were chosen from. Valid until the app is closed. */
+const char* executorch_app_variant(const executorch_app* app, const char* name);
+
+/* In the order of the options, or of names; a program among variants has their name. */
 size_t executorch_app_program_count(const executorch_app* app);
 
 /* The name in the app; for a .pte file its path. NULL: there is no such index. */

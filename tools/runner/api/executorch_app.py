@@ -31,7 +31,7 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import (
     POINTER,
     byref,
@@ -139,6 +139,11 @@ class _OpenOptions(ctypes.Structure):
         ("no_weight_cache", c_bool),
         ("programs", POINTER(_ProgramFiles)),
         ("program_count", c_size_t),
+        ("variants", POINTER(c_char_p)),
+        ("variant_count", c_size_t),
+        ("device", POINTER(c_char_p)),
+        ("device_count", c_size_t),
+        ("state", c_char_p),
     )
 
 
@@ -213,6 +218,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     # The close functions return a code, but take no error.
     "close": (ctypes.c_uint, (c_void_p,)),
     "has_weight_cache": (c_bool, (c_void_p,)),
+    "variant": (c_char_p, (c_void_p, c_char_p)),
     "program_count": (c_size_t, (c_void_p,)),
     "program_name": (c_char_p, (c_void_p, c_size_t)),
     "open_session": (_CODE, (c_void_p, c_char_p, POINTER(c_void_p))),
@@ -378,6 +384,11 @@ def _paths(name: str, values: object) -> ctypes.Array[c_char_p]:
     return (c_char_p * len(paths))(*paths)
 
 
+def _texts(name: str, values: object) -> ctypes.Array[c_char_p]:
+    texts = [_required(name, _text(name, value)) for value in _items(name, values, "texts")]
+    return (c_char_p * len(texts))(*texts)
+
+
 def _number(name: str, value: object, most: int) -> int:
     """A number that C would cut."""
     try:
@@ -458,9 +469,13 @@ class App(_Handle):
       verify: whether to check the files' SHA-256, too.
       weight_cache: whether XNNPACK packs common weights once for all sessions. True: an error if
         that is unsafe; None: where the manifests prove that it is safe.
+      variants: programs to take where they are among variants, whatever the device is.
+      device: facts in place of the device's own: {"soc": "SM8650", "features": "dotprod i8mm"}.
+      state: a folder that remembers variants whose loading ended the process; None: none does.
 
     Raises:
-      AppError: a file is missing or damaged, or does not belong to the others.
+      AppError: a file is missing or damaged, or does not belong to the others; or no program of
+        variants is for this device.
       OSError: the library cannot be loaded.
     """
 
@@ -475,8 +490,13 @@ class App(_Handle):
         data: Sequence[str | os.PathLike[str]] = (),
         verify: bool = False,
         weight_cache: bool | None = None,
+        variants: Sequence[str] = (),
+        device: Mapping[str, str] | None = None,
+        state: str | os.PathLike[str] | None = None,
     ) -> None:
         files = _paths("data", data)
+        forced = _texts("variants", variants)
+        facts = _texts("device", [f"{fact}={value}" for fact, value in (device or {}).items()])
         options = _OpenOptions(
             _path("manifest", manifest),
             files,
@@ -484,6 +504,11 @@ class App(_Handle):
             bool(verify),
             weight_cache is True,
             weight_cache is False,
+            variants=forced,
+            variant_count=len(forced),
+            device=facts,
+            device_count=len(facts),
+            state=_path("state", state),
         )
         encoded = _required("path", _path("path", path))
         loaded = _loaded(library)
@@ -504,6 +529,20 @@ class App(_Handle):
         with self._lock:
             names = (self._get("program_name", i) for i in range(self._get("program_count")))
             return [name.decode() for name in names]
+
+    def variant(self, name: str | None = None) -> dict[str, Any] | None:
+        """Tells what variants of the app came to.
+
+        Args:
+          name: the variants'; None: the only ones.
+
+        Returns:
+          "program"; "skipped", better ones that the device cannot have, each as "program" and
+          "reason"; and "device", the facts that somebody asked for. None: there are no such ones.
+        """
+        with self._lock:
+            found = self._get("variant", _text("name", name))
+            return None if found is None else json.loads(found)
 
     def session(self, program: str | None = None, *, records_events: bool = False) -> Session:
         """Loads a program with memory of its own; sessions share the mapped files.

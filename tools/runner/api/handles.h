@@ -91,6 +91,7 @@ class Use {
 struct executorch_app {
   runner::OpenOptions options;
   runner::App files;
+  std::map<std::string, std::string> variants;  // By name: what they came to, as JSON.
 };
 
 struct executorch_app_session {

@@ -1,5 +1,10 @@
 #include "tools/runner/app/chosen.h"
 
+#include <algorithm>
+#include <set>
+
+#include "tools/runner/app/device.h"
+#include "tools/runner/app/variants.h"
 #include "tools/runner/base/files.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/base/process.h"
@@ -47,16 +52,63 @@ ProgramFiles files_of(const OpenOptions::Program& program) {
 }
 
 ChosenProgram of_app(const Manifest& app, const Manifest::Program& program, const std::vector<std::string>& data) {
-  ChosenProgram chosen;
-  chosen.name = program.name;
-  chosen.files.program = app.folder + program.file;
-  chosen.files.manifest = app.path;
-  chosen.files.name = program.name;
+  ChosenProgram chosen = {program.name, files_in_app(app, program)};
   chosen.files.data = data;
   return chosen;
 }
 
-Result<ChosenProgram> named(const std::shared_ptr<const Manifest>& app, const OpenOptions::Program& options) {
+// Chooses among variants, and remembers what came of it.
+class Chooser {
+ public:
+  Chooser(const std::shared_ptr<const Manifest>& app, const OpenOptions& options, OpenDataFiles& open, Device device)
+      : app_(app), options_(options), open_(open), device_(std::move(device)) {}
+
+  // The program of the variants `name`, which is called like them.
+  Result<ChosenProgram> choose(const std::string& name, const std::vector<std::string>& data) {
+    const ChosenVariant variant = TRY(choose_variant(app_, name, options_, device_, open_));
+    const auto program = std::find_if(app_->programs.begin(), app_->programs.end(), [&](const auto& each) {
+      return each.name == variant.program;
+    });
+    chosen_.push_back(variant);
+    ChosenProgram chosen = of_app(*app_, *program, data);
+    chosen.name = name;
+    return chosen;
+  }
+
+  void report(Chosen& chosen) {
+    chosen.variants = std::move(chosen_);
+    chosen.device = device_.facts();
+  }
+
+ private:
+  const std::shared_ptr<const Manifest>& app_;
+  const OpenOptions& options_;
+  OpenDataFiles& open_;
+  Device device_;
+  std::vector<ChosenVariant> chosen_;
+};
+
+Status check_forced(const Manifest* app, const OpenOptions& options) {
+  std::string names;
+  std::set<std::string> known;
+  for (const auto& [name, variants] : app == nullptr ? decltype(app->variants)() : app->variants) {
+    for (const Manifest::Variant& variant : variants) {
+      known.insert(variant.program);
+      names += (names.empty() ? "" : ", ") + variant.program;
+    }
+  }
+  for (const std::string& variant : options.variants) {
+    if (known.count(variant) == 0) {
+      return error("variant: got \"" + variant + "\", expected one of: " + (names.empty() ? "none" : names) + ".");
+    }
+  }
+  return {};
+}
+
+Result<ChosenProgram> named(
+    const std::shared_ptr<const Manifest>& app,
+    const OpenOptions::Program& options,
+    Chooser& chooser) {
   if (app == nullptr) {
     return error("\"" + options.given +
          "\" is neither a file nor a program of an app; name a .pte file, or the app with --app.");
@@ -64,6 +116,9 @@ Result<ChosenProgram> named(const std::shared_ptr<const Manifest>& app, const Op
   if (!options.manifest.empty()) {
     return error("--manifest is for a .pte file, and \"" + options.given + "\" is a program of " + app->label +
          "; remove one of them.");
+  }
+  if (app->variants.count(options.given) != 0) {
+    return chooser.choose(options.given, options.data);
   }
   std::string names;
   for (const Manifest::Program& program : app->programs) {
@@ -76,25 +131,52 @@ Result<ChosenProgram> named(const std::shared_ptr<const Manifest>& app, const Op
        (names.empty() ? "none" : names) + ".");
 }
 
-Result<std::vector<ChosenProgram>> all_of(const Manifest& app, const std::vector<std::string>& data) {
-  if (app.programs.empty()) {
-    return error(app.label + " has no programs; name a .pte file with --program.");
+// Programs that are no variants, and the name of each of the app's variants, in the order of names.
+std::vector<std::string> names_of(const Manifest& app) {
+  std::set<std::string> names;
+  for (const Manifest::Program& program : app.programs) {
+    names.insert(program.name);
   }
-  if (app.programs.size() > kMaxPrograms) {
-    return error(app.path + " has " + std::to_string(app.programs.size()) + " programs, expected at most " +
+  for (const auto& [name, variants] : app.variants) {
+    names.insert(name);
+    for (const Manifest::Variant& variant : variants) {
+      names.erase(variant.program);
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+Result<std::vector<ChosenProgram>> all_of(
+    const std::shared_ptr<const Manifest>& app,
+    const std::vector<std::string>& data,
+    Chooser& chooser) {
+  const std::vector<std::string> names = names_of(*app);
+  if (names.empty()) {
+    return error(app->label + " has no programs; name a .pte file with --program.");
+  }
+  if (names.size() > kMaxPrograms) {
+    return error(app->path + " has " + std::to_string(names.size()) + " programs, expected at most " +
          std::to_string(kMaxPrograms) + "; name one of them with --program.");
   }
-  if (app.programs.size() > 1 && !data.empty()) {
-    return error("--data is for one program, and " + app.label + " has several; put it after a --program NAME.");
+  if (names.size() > 1 && !data.empty()) {
+    return error("--data is for one program, and " + app->label + " has several; put it after a --program NAME.");
   }
   std::vector<ChosenProgram> chosen;
-  for (const Manifest::Program& program : app.programs) {
-    chosen.push_back(of_app(app, program, data));
+  for (const std::string& name : names) {
+    chosen.push_back(TRY(named(app, {name, false, "", data}, chooser)));
   }
   return chosen;
 }
 
 }  // namespace
+
+ProgramFiles files_in_app(const Manifest& app, const Manifest::Program& program) {
+  ProgramFiles files;
+  files.program = app.folder + program.file;
+  files.manifest = app.path;
+  files.name = program.name;
+  return files;
+}
 
 Result<Chosen> choose_programs(const OpenOptions& options, OpenDataFiles& open) {
   Chosen chosen;
@@ -102,8 +184,10 @@ Result<Chosen> choose_programs(const OpenOptions& options, OpenDataFiles& open) 
   if (!path.empty()) {
     chosen.app = TRY(open.manifest(path));
   }
+  TRY(check_forced(chosen.app.get(), options));
+  Chooser chooser(chosen.app, options, open, TRY(Device::of(options.device)));
   if (options.programs.empty() && chosen.app != nullptr) {
-    chosen.programs = TRY(all_of(*chosen.app, options.data));
+    chosen.programs = TRY(all_of(chosen.app, options.data, chooser));
   } else if (!options.data.empty()) {
     return error("--data stands before the first --program, which it must follow.");
   }
@@ -111,7 +195,7 @@ Result<Chosen> choose_programs(const OpenOptions& options, OpenDataFiles& open) 
     if (is_standalone_file(program)) {
       chosen.programs.push_back({"", files_of(program)});
     } else {
-      chosen.programs.push_back(TRY(named(chosen.app, program)));
+      chosen.programs.push_back(TRY(named(chosen.app, program, chooser)));
     }
   }
   if (chosen.programs.empty()) {
@@ -124,6 +208,7 @@ Result<Chosen> choose_programs(const OpenOptions& options, OpenDataFiles& open) 
       break;
     }
   }
+  chooser.report(chosen);
   return chosen;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace runner {
 
@@ -32,6 +33,20 @@ Memory memory_now();
 
 // Bytes that the system could give to a process now, without swapping; all memory, if the system does not tell.
 uint64_t available_memory();
+
+// Bytes of the machine, as far as the kernel has them; 0: unknown.
+uint64_t total_memory();
+
+// Extensions of the processor's instructions, by the names of conditions: "dotprod", "i8mm", "fp16", "bf16", "sve",
+// "sve2", "sme", "avx2", "avx512f", "avx512vnni", "avxvnni". Those that the system lets programs use.
+std::vector<std::string> processor_features();
+
+// Android's API level, the version of iOS or macOS; "": another system.
+std::string os_level();
+
+// The system on a chip: Android's ro.soc.model; of Apple's devices the model, such as "iPhone16,1", as no function tells
+// the chip; "": unknown.
+std::string soc_name();
 
 // Writes what the system keeps of an open file or folder to the disk.
 bool flush_to_disk(int file);

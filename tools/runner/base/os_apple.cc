@@ -50,6 +50,51 @@ uint64_t available_memory() {
   return sysctlbyname("hw.memsize", &bytes, &size, nullptr, 0) == 0 ? bytes : UINT64_MAX;
 }
 
+namespace {
+
+// A text of the kernel; "": it has none of that name.
+std::string system_text(const char* name) {
+  char text[256] = "";
+  size_t size = sizeof(text) - 1;
+  return sysctlbyname(name, text, &size, nullptr, 0) == 0 ? text : "";
+}
+
+}  // namespace
+
+uint64_t total_memory() {
+  uint64_t bytes = 0;
+  size_t size = sizeof(bytes);
+  return sysctlbyname("hw.memsize", &bytes, &size, nullptr, 0) == 0 ? bytes : 0;
+}
+
+std::vector<std::string> processor_features() {
+  constexpr struct {
+    const char* name;
+    const char* key;
+  } kFeatures[] = {
+      {"fp16", "hw.optional.arm.FEAT_FP16"}, {"dotprod", "hw.optional.arm.FEAT_DotProd"},
+      {"i8mm", "hw.optional.arm.FEAT_I8MM"}, {"bf16", "hw.optional.arm.FEAT_BF16"},
+      {"sme", "hw.optional.arm.FEAT_SME"},
+  };
+  std::vector<std::string> found;
+  for (const auto& feature : kFeatures) {
+    int value = 0;
+    size_t size = sizeof(value);
+    if (sysctlbyname(feature.key, &value, &size, nullptr, 0) == 0 && value != 0) {
+      found.push_back(feature.name);
+    }
+  }
+  return found;
+}
+
+std::string os_level() {
+  return system_text("kern.osproductversion");
+}
+
+std::string soc_name() {
+  return system_text("hw.machine");
+}
+
 }  // namespace runner
 
 #endif

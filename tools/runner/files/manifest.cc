@@ -207,6 +207,80 @@ Result<Manifest::Program> read_program(const std::string& name, const JsonValue&
   return program;
 }
 
+Result<Manifest::Condition> read_condition(const JsonValue& json) {
+  Manifest::Condition condition;
+  condition.fact = TRY(json.text("fact"));
+  condition.any_of = TRY(read_texts(json, "any_of"));
+  condition.at_least = TRY(json.text("at_least", ""));
+  condition.below = TRY(json.text("below", ""));
+  return condition;
+}
+
+// Takes the names of the variants' programs out of `free`: each is a variant once.
+Result<std::vector<Manifest::Variant>> read_variants(
+    const JsonValue& json,
+    const std::string& name,
+    std::set<std::string>& free) {
+  std::vector<Manifest::Variant> variants;
+  for (const JsonValue& item : TRY(json.items(name))) {
+    Manifest::Variant variant;
+    variant.program = TRY(item.text("program"));
+    if (free.erase(variant.program) == 0) {
+      return item.error_with("has the program \"" + shortened(variant.program) +
+                             "\", expected one of \"programs\" that is no variant yet");
+    }
+    if (item.has("conditions")) {
+      for (const JsonValue& condition : TRY(item.items("conditions"))) {
+        variant.conditions.push_back(TRY(read_condition(condition)));
+      }
+    }
+    variants.push_back(std::move(variant));
+  }
+  return variants;
+}
+
+Status read_all_variants(const JsonValue& json, Manifest& manifest) {
+  std::set<std::string> names;
+  for (const Manifest::Program& program : manifest.programs) {
+    names.insert(program.name);
+  }
+  std::set<std::string> free = names;
+  const JsonValue listed = TRY(json.at("variants"));
+  for (auto item = listed.value().begin(); item != listed.value().end(); ++item) {
+    TRY(check_path(listed, item.key()));
+    if (names.count(item.key()) != 0) {
+      return listed.error_with("has the name \"" + shortened(item.key()) + "\", which is that of a program");
+    }
+    std::vector<Manifest::Variant> variants = TRY(read_variants(listed, item.key(), free));
+    if (variants.empty()) {
+      return listed.error_with("has no program for \"" + shortened(item.key()) + "\", expected at least one");
+    }
+    manifest.variants[item.key()] = std::move(variants);
+  }
+  return {};
+}
+
+// Files of programs that are variants, without those that other programs load, too.
+std::set<std::string> files_of_variants(const Manifest& manifest) {
+  std::set<std::string> programs;
+  for (const auto& [name, variants] : manifest.variants) {
+    for (const Manifest::Variant& variant : variants) {
+      programs.insert(variant.program);
+    }
+  }
+  std::set<std::string> of_variants;
+  std::set<std::string> of_others;
+  for (const Manifest::Program& program : manifest.programs) {
+    std::set<std::string>& files = programs.count(program.name) != 0 ? of_variants : of_others;
+    files.insert(program.file);
+    files.insert(program.data.begin(), program.data.end());
+  }
+  for (const std::string& file : of_others) {
+    of_variants.erase(file);
+  }
+  return of_variants;
+}
+
 Status read_code(const JsonValue& json, Manifest& manifest) {
   std::vector<std::string> paths = TRY(read_texts(json, "libraries"));
   if (json.has("binary")) {
@@ -244,6 +318,9 @@ Result<Manifest> read_manifest(const std::string& path) {
       }
     }
   }
+  if (json.has("variants")) {
+    TRY(read_all_variants(json, manifest));
+  }
   TRY(read_code(json, manifest));
   return manifest;
 }
@@ -258,8 +335,12 @@ std::pair<const Manifest::Program*, const Manifest::File*> adapter_of(const Mani
 }
 
 Status check_listed_files(const Manifest& manifest, bool verify) {
+  const std::set<std::string> of_variants = files_of_variants(manifest);
   for (const auto& [name, expected] : manifest.files) {
     const std::string path = manifest.folder + name;
+    if (of_variants.count(name) != 0) {
+      continue;
+    }
     if (!is_file(path)) {
       if (manifest.code.count(name) != 0) {
         continue;

@@ -92,11 +92,26 @@ struct Manifest {
     DeclaredInputs declared;
   };
 
+  // Demand on a device: one of the texts is a value of its fact, or the fact's version is in a range.
+  struct Condition {
+    std::string fact;
+    std::vector<std::string> any_of;  // None: not asked for.
+    std::string at_least;             // "": the same.
+    std::string below;
+  };
+
+  // One of the programs that stand for each other; it is for devices on which all conditions hold.
+  struct Variant {
+    std::string program;
+    std::vector<Condition> conditions;
+  };
+
   std::string path;
   std::string folder;  // All paths are relative to it; ends with a slash.
   std::string label;
   std::map<std::string, File> files;  // By path.
   std::vector<Program> programs;      // Sorted by name; those in a release's archives are left out.
+  std::map<std::string, std::vector<Variant>> variants;  // The best first.
   std::set<std::string> code;         // The binary and its libraries; an installed app may have them elsewhere.
 
   const File& file(const std::string& of) const { return files.find(of)->second; }
@@ -109,6 +124,7 @@ Result<Manifest> read_manifest(const std::string& path);
 std::pair<const Manifest::Program*, const Manifest::File*> adapter_of(const Manifest& manifest);
 
 // An error, if a file is missing or has another size than the built one; with `verify` also if it has other bytes.
+// Files that only variants need are not looked at: a device may have those of its own variant alone.
 Status check_listed_files(const Manifest& manifest, bool verify);
 
 }  // namespace runner

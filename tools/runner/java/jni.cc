@@ -247,10 +247,16 @@ NATIVE(jlong, open)(
     jobjectArray data,
     jboolean verify,
     jboolean weight_cache,
-    jboolean no_weight_cache) {
+    jboolean no_weight_cache,
+    jobjectArray variants,
+    jobjectArray device,
+    jbyteArray state) {
   return guarded(env, [&]() -> jlong {
     const Text manifest_text(env, manifest);
     const Texts files(env, data);
+    const Texts forced(env, variants);
+    const Texts facts(env, device);
+    const Text state_text(env, state);
     const executorch_app_open_options options = {
         manifest_text.get(),
         files.get(),
@@ -259,7 +265,12 @@ NATIVE(jlong, open)(
         weight_cache == JNI_TRUE,
         no_weight_cache == JNI_TRUE,
         nullptr,
-        0};
+        0,
+        forced.get(),
+        forced.size(),
+        facts.get(),
+        facts.size(),
+        state_text.get()};
     executorch_app* app = nullptr;
     executorch_app_error error;
     check(env, executorch_app_open(Text(env, path).get(), &options, &app, &error), error);
@@ -270,6 +281,13 @@ NATIVE(jlong, open)(
 NATIVE(void, close)(JNIEnv* env, jclass, jlong app) {
   return guarded(env, [&]() {
     executorch_app_close(opened<executorch_app>(app));
+  });
+}
+
+NATIVE(jbyteArray, variant)(JNIEnv* env, jclass, jlong app, jbyteArray name) {
+  return guarded(env, [&]() -> jbyteArray {
+    const char* const found = executorch_app_variant(opened<executorch_app>(app), Text(env, name).get());
+    return found == nullptr ? nullptr : to_bytes(env, found);
   });
 }
 

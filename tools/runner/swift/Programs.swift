@@ -67,19 +67,44 @@ public final class Programs {
   ///   - verify: whether to check the files' SHA-256, too.
   ///   - weightCache: whether XNNPACK packs common weights once for all programs. True: an error if that is unsafe; nil:
   ///     where the manifests prove that it is safe.
-  public init(_ url: URL, data: [URL] = [], verify: Bool = false, weightCache: Bool? = nil) throws {
+  ///   - variants: programs to take where they are among variants, whatever the device is.
+  ///   - device: facts in place of the device's own: `["ram_gb": "6"]`.
+  ///   - state: a folder that remembers variants whose loading ended the process, so that they are not tried again.
+  public init(
+    _ url: URL, data: [URL] = [], verify: Bool = false, weightCache: Bool? = nil, variants: [String] = [],
+    device: [String: String] = [:], state: URL? = nil
+  ) throws {
     var opened: OpaquePointer?
     try ProgramError.check("url", url.path)
     try withTexts("data", data.map(\.path)) { files in
-      var options = executorch_app_open_options()
-      options.data = files.baseAddress
-      options.data_count = files.count
-      options.verify = verify
-      options.weight_cache = weightCache == true
-      options.no_weight_cache = weightCache == false
-      try ProgramError.check { executorch_app_open(url.path, &options, &opened, $0) }
+      try withTexts("variants", variants) { forced in
+        try withTexts("device", device.map { "\($0.key)=\($0.value)" }.sorted()) { facts in
+          try withTexts("state", [state?.path].compactMap { $0 }) { folder in
+            var options = executorch_app_open_options()
+            options.data = files.baseAddress
+            options.data_count = files.count
+            options.verify = verify
+            options.weight_cache = weightCache == true
+            options.no_weight_cache = weightCache == false
+            options.variants = forced.baseAddress
+            options.variant_count = forced.count
+            options.device = facts.baseAddress
+            options.device_count = facts.count
+            options.state = folder.first ?? nil
+            try ProgramError.check { executorch_app_open(url.path, &options, &opened, $0) }
+          }
+        }
+      }
     }
     app = opened!
+  }
+
+  /// The choice among variants of the app, as a JSON object: "program"; "skipped", better ones that the device cannot have,
+  /// each with "program" and "reason"; and "device", the facts that somebody asked for. nil: it has no such variants.
+  ///
+  /// - Parameter name: the variants'; nil: the only ones.
+  public func variant(_ name: String? = nil) -> String? {
+    executorch_app_variant(app, name).map { String(cString: $0) }
   }
 
   deinit {

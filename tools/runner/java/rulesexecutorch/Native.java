@@ -64,7 +64,17 @@ final class Native {
   }
 
   static native long open(
-      byte[] path, byte[] manifest, byte[][] data, boolean verify, boolean weightCache, boolean noWeightCache);
+      byte[] path,
+      byte[] manifest,
+      byte[][] data,
+      boolean verify,
+      boolean weightCache,
+      boolean noWeightCache,
+      byte[][] variants,
+      byte[][] device,
+      byte[] state);
+
+  static native byte[] variant(long app, byte[] name);
 
   static native void close(long app);
 

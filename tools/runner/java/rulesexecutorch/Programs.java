@@ -15,6 +15,9 @@ public final class Programs extends Handle implements AutoCloseable {
     private File[] data = {};
     private boolean verify;
     private Boolean weightCache;
+    private String[] variants = {};
+    private final List<String> device = new ArrayList<String>();
+    private File state;
 
     /** The manifest of a .pte file; default: FILE.manifest.json beside it, if it exists. */
     public Options manifest(File manifest) {
@@ -40,6 +43,27 @@ public final class Programs extends Handle implements AutoCloseable {
      */
     public Options weightCache(boolean weightCache) {
       this.weightCache = weightCache;
+      return this;
+    }
+
+    /** Programs to take where they are among variants, whatever the device is. */
+    public Options variants(String... names) {
+      this.variants = Native.required("variants", names).clone();
+      return this;
+    }
+
+    /** A fact in place of the device's own: "soc", "SM8650". */
+    public Options device(String fact, String value) {
+      device.add(Native.required("fact", fact) + "=" + Native.required("value", value));
+      return this;
+    }
+
+    /**
+     * A folder that remembers variants whose loading ended the process, so that they are not tried again. On Android, take
+     * Context.getNoBackupFilesDir(): what one device remembers is not true of another.
+     */
+    public Options state(File folder) {
+      this.state = folder;
       return this;
     }
   }
@@ -76,7 +100,27 @@ public final class Programs extends Handle implements AutoCloseable {
             encoded(options.data),
             options.verify,
             Boolean.TRUE.equals(options.weightCache),
-            Boolean.FALSE.equals(options.weightCache)));
+            Boolean.FALSE.equals(options.weightCache),
+            encoded("variants", options.variants),
+            encoded("device", options.device.toArray(new String[0])),
+            encoded("state", options.state)));
+  }
+
+  /**
+   * The choice among variants of the app, as a JSON object: "program"; "skipped", better ones that the device cannot have, each
+   * with "program" and "reason"; and "device", the facts that somebody asked for.
+   *
+   * @param name the variants'; null: the only ones
+   * @return null, if the app has no such variants
+   */
+  public String variant(String name) {
+    long app = enter();
+    try {
+      byte[] found = Native.variant(app, Native.encoded("name", name));
+      return found == null ? null : Native.decoded(new byte[][] {found})[0];
+    } finally {
+      leave();
+    }
   }
 
   /** Names of the programs; of a .pte file its path. */
@@ -163,6 +207,14 @@ public final class Programs extends Handle implements AutoCloseable {
 
   static byte[] encoded(String what, File file) {
     return file == null ? null : Native.encoded(what, file.getPath());
+  }
+
+  private static byte[][] encoded(String what, String[] texts) {
+    byte[][] all = new byte[texts.length][];
+    for (int i = 0; i < texts.length; i++) {
+      all[i] = Native.encoded(what, Native.required(what, texts[i]));
+    }
+    return all;
   }
 
   static byte[][] encoded(File[] files) {
