@@ -1,7 +1,7 @@
 """Programs and files of apps on command lines."""
 
-load("//rules:providers.bzl", "EtProgramInfo", "EtVariantsInfo")
 load("//rules/private:conditions.bzl", "fits_platform")
+load("//rules/private:providers.bzl", "EtProgramInfo", "EtVariantsInfo")
 load("//toolchains/python:paths.bzl", "own_name", "pair")
 
 # Of what the runner and its C interface contain.
