@@ -129,4 +129,4 @@ def et_variants(name, programs, order = None, **kwargs):
       **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """
     conditions = {program: "\n".join(texts) for program, texts in programs.items()}
-    et_variants_rule(name = name, programs = conditions, order = order or programs.keys(), **kwargs)
+    et_variants_rule(name = name, programs = conditions, order = programs.keys() if order == None else order, **kwargs)

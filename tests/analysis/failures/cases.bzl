@@ -1,6 +1,6 @@
 """Attributes that rules reject, and their messages."""
 
-load("//rules:defs.bzl", "et_exporter", "et_model", "et_program", "et_program_test", "et_recipe", "et_shared_data", "et_size_test")
+load("//rules:defs.bzl", "et_exporter", "et_model", "et_program", "et_program_test", "et_recipe", "et_shared_data", "et_size_test", "et_variants")
 load("//rules/tuning:defs.bzl", "et_sensitivity", "et_tuned_recipe")
 load("//tests/analysis:tables.bzl", "failure_tests")
 
@@ -56,6 +56,24 @@ def cases():
         }.items()
         for number, value in enumerate(values)
     }, program = ":program")
+
+    failure_tests(et_variants, {
+        "condition_%d_test" % number: (message, dict(programs = {":program": [condition]}))
+        for number, (condition, message) in enumerate([
+            ("ram_gb", "condition \"ram_gb\": expected a fact, one of = >= <, and a value"),
+            ("ram_gb > 8", "condition \"ram_gb > 8\": expected a fact, one of = >= <, and a value"),
+            ("ram >= 8", "got the fact \"ram\", expected one of: cpu, features, os"),
+            ("ram_gb >= 8 GB", "got \"8 GB\", expected a version, such as 8 or 1.3"),
+            ("os_level >= x", "got \"x\", expected a version"),
+            ("soc >= SM8650", "soc has no order. Name its values: \"soc = SM8650\""),
+        ])
+    } | {
+        "variants_none_test": ("programs: got none, expected at least one", dict(programs = {})),
+        "variants_order_test": (
+            "order: got none, expected each of programs once",
+            dict(programs = {":program": []}, order = []),
+        ),
+    })
 
     failure_tests(et_model, {
         "entry_point_malformed_test": (

@@ -334,3 +334,27 @@ def test_the_runner_forces_a_variant() -> None:
     command = [app / "runner", "--variant", "conv_portable_fp32", "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert Path(json.loads(done.stdout)["programs"][0]["program"]).stem == "conv_portable_fp32"
+
+
+def test_variants_share_weights() -> None:
+    """Two foundations in two programs each take hardly more than their weights."""
+    folder = _HERE / "shared/assets"
+    weights = 2 * 4 * (64 * 1280 + 1280 + 1280 * 100 + 100)
+    files = [path for path in folder.rglob("*") if path.suffix in (".pte", ".ptd")]
+    assert len(files) == 6
+    assert weights < sum(path.stat().st_size for path in files) <= 1.02 * weights
+    added = [
+        row["added_bytes"]
+        for row in json.loads((_HERE / "net_1.variants.json").read_text())["variants"]
+    ]
+    assert added[1] < 0.01 * added[0]
+    with App(folder, device={"ram_gb": "2"}) as app:
+        assert app.programs == ["net_1", "net_2"]
+        assert app.variant("net_2")["program"] == "portable_2" and app.variant() is None
+        outputs = [app.session(name).run([np.ones((1, 64), "f4")])[0] for name in app.programs]
+    with App(folder, device={"ram_gb": "8"}) as app:
+        assert app.variant("net_2")["program"] == "xnnpack_2"
+        for name, other in zip(app.programs, outputs, strict=True):
+            got = app.session(name).run([np.ones((1, 64), "f4")])[0]
+            np.testing.assert_allclose(got, other, atol=1e-5)
+    assert not np.allclose(*outputs)

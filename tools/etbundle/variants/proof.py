@@ -92,6 +92,13 @@ def prove(label: str, choices: Sequence[Choice], fleet: Sequence[Device]) -> lis
             f"{label}: no program is for {_listed(without)}: {reasons}.",
             "Add one without conditions, or name the platforms that the target is for: platforms.",
         )
+    firsts = {fits[0].label for fits in chosen}
+    for choice in choices:
+        if choice.label not in firsts:
+            raise BuildError(
+                f"{label}: no device gets {choice.label}: {_why_dead(choice, fleet, chosen)}.",
+                "Remove it, change the order, or add the devices that it is for: devices.",
+            )
     unsafe = [
         d for d, fits in zip(fleet, chosen, strict=True) if fits and not fits[-1].is_fallback()
     ]
@@ -103,13 +110,6 @@ def prove(label: str, choices: Sequence[Choice], fleet: Sequence[Device]) -> lis
             f"is {last.label}, which needs {beyond}.",
             f"Add a program that runs on all devices of {unsafe[0].platform}.",
         )
-    firsts = {fits[0].label for fits in chosen}
-    for choice in choices:
-        if choice.label not in firsts:
-            raise BuildError(
-                f"{label}: no device gets {choice.label}: {_why_dead(choice, fleet, chosen)}.",
-                "Remove it, change the order, or add the devices that it is for: devices.",
-            )
     return chosen
 
 
