@@ -1,7 +1,7 @@
 """Packages for Android, their tests, and what they reject."""
 
 load("//rules:defs.bzl", "et_program", "et_runner_app")
-load("//rules/mobile:defs.bzl", "et_android_aar", "et_android_apk", "et_assets")
+load("//rules/mobile:defs.bzl", "et_android_aar", "et_android_ai_pack", "et_android_apk", "et_assets")
 load("//tests/analysis:tables.bzl", "declare", "failure_tests")
 load("//tests/integration/android:as_android.bzl", "as_android")
 load(":aar.bzl", "aar_test")
@@ -59,6 +59,29 @@ def cases():
             dict(key = "//toolchains/android:debug_key.p12"),
         ),
     }, apps = [":app"], package = "org.example.nets")
+
+    et_assets(
+        name = "plain_assets",
+        programs = [":net"],
+        tags = ["manual"],
+    )
+    failure_tests(et_android_ai_pack, {
+        "ai_pack_without_variants_test": (
+            "assets: got no variants in @@//tests/analysis/android:plain_assets, expected an et_assets whose programs " +
+            "have an et_variants.",
+            dict(pack = "nets"),
+        ),
+    } | {
+        "ai_pack_%s_%d_test" % (attribute, number): (
+            "%s: got \"%s\", expected letters, digits and underscores" % (attribute, value),
+            {attribute: value},
+        )
+        for attribute, values in {
+            "folder": ["", "a/b", "a#group_x"],
+            "pack": ["1pack", "a-b", "pack "],
+        }.items()
+        for number, value in enumerate(values)
+    }, assets = ":plain_assets")
 
     failure_tests(et_assets, {
         "assets_of_one_name_test": (

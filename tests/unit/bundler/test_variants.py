@@ -102,7 +102,7 @@ def test_a_fallback_may_be_for_its_platform() -> None:
 
 
 def test_all_small_fleets() -> None:
-    """What is proven is what the words say, for all lists of conditions and devices."""
+    """The proof is what its words say, for all lists of conditions and devices."""
     conditions = [(), (is_one("soc", "a"),), (at_least("ram_gb", "8"),), (is_one("cpu", "x86_64"),)]
     fleet = [device("a", soc="a", ram_gb="8"), device("b", ram_gb="8"), device("c", "linux_x86_64")]
     refused = 0
