@@ -59,6 +59,7 @@ public final class Misuse {
     java.util.Arrays.fill(many, one);
     put(File.class, saved, null, new File(""), new File("a\0b"), new File("none/none"));
     put(File[].class, new File[0], null, new File[] {null}, new File[] {new File("a\0b")}, new File[2000]);
+    put(String[].class, new String[0], null, new String[] {null}, new String[] {"a\0b"}, new String[] {"none"});
     put(String.class, null, null, "", "a\0b", "\uD800", "none");
     put(int.class, 0, -1, Integer.MIN_VALUE, Integer.MAX_VALUE);
     put(double.class, 0.0, Double.NaN, -1.0, Double.POSITIVE_INFINITY);

@@ -25,6 +25,7 @@ TEXTS = {
     "method": '"forward"',
     "name": "nullptr",
     "program": "nullptr",
+    "state": "nullptr",
     "system": "nullptr",
     "tokenizer": "good.tokenizer_path",
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +20,56 @@ MAIN = Path("tests/integration/runner/app_main.jar").absolute()
 TURNS = os.environ.get("TURNS", "100")  # In each of two threads.
 
 
+def java(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs a main class of these tests."""
+    return subprocess.run(
+        [
+            *(JAVA, "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
+            *(f"-Drulesexecutorch.library={LIBRARY}", "-cp", f"{CLASSES}:{MAIN}", name),
+            *arguments,
+        ],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        env={"LC_ALL": "C.UTF-8"},
+    )
+
+
+def test_a_java_program_takes_a_variant(tmp_path: Path) -> None:
+    program = write(tmp_path / "small.pte", Counting(), {"forward": None})
+    shutil.copyfile(program, tmp_path / "large.pte")
+    names = ("large", "small")
+    file = {"size": program.stat().st_size}
+    manifest = {
+        "format": 1,
+        "label": "//:app",
+        "files": {f"{name}.pte": file for name in names},
+        "programs": {name: {"label": f"//:{name}", "file": f"{name}.pte"} for name in names},
+        "variants": {
+            "chat": [
+                {"program": "large", "conditions": [{"fact": "ram_gb", "at_least": "4"}]},
+                {"program": "small"},
+            ]
+        },
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    result = java("VariantsMain", tmp_path, tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    large, small, forced, other, wrong = result.stdout.splitlines()
+    assert large.startswith("[chat] ")
+    assert json.loads(large.partition(" ")[2])["program"] == "large"
+    assert json.loads(small.partition(" ")[2])["skipped"] == [
+        {"program": "large", "reason": "it needs ram_gb >= 4, and the device has ram_gb 2"}
+    ]
+    assert json.loads(forced.partition(" ")[2]) == {
+        "program": "large",
+        "skipped": [],
+        "device": {},
+    }
+    assert other == "null"
+    assert wrong == 'variant: got "chat", expected one of: large, small.'
+
+
 @pytest.mark.parametrize(
     ("net", "metadata"),
     [(Counting(), {}), (Stateful(), {"use_recurrent_state": True})],
@@ -28,17 +80,7 @@ def test_a_java_program_runs_methods_and_chats(
 ) -> None:
     program = write(tmp_path / "counting.pte", net, {"forward": None}, **metadata)
     tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
-    result = subprocess.run(
-        [
-            *(JAVA, "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
-            *(f"-Drulesexecutorch.library={LIBRARY}", "-cp", f"{CLASSES}:{MAIN}", "AppMain"),
-            *(program, tokenizer, tmp_path, TURNS),
-        ],
-        capture_output=True,
-        check=False,
-        encoding="utf-8",
-        env={"LC_ALL": "C.UTF-8"},
-    )
+    result = java("AppMain", program, tokenizer, tmp_path, TURNS)
     assert result.returncode == 0, result.stdout + result.stderr
     # What -Xcheck:jni finds.
     assert "WARNING in native method" not in result.stdout

@@ -315,6 +315,7 @@ def test_arrays_of_any_byte_order_and_stride(app: App) -> None:
 # Of each parameter, what is wrong for any method. `None` is a default of some.
 BAD: dict[str, list[object]] = {
     "data": [None, "a.ptd", [None], ["a\0b"], [3], 7, ["a"] * 2000, object()],
+    "device": ["a", 3, [1], {"": "x"}, {"a b": "x"}, {"a": "x\0"}, {"a": "\ud800"}],
     "inputs": [
         None,
         "a",
@@ -331,16 +332,19 @@ BAD: dict[str, list[object]] = {
     "max_new_tokens": [-1, 2**31, 2**32, 2**64 + 1, None, "a", 1.5],
     "message": [None, b"a", 3, "a\0b", "\ud800", ""],
     "method": [3, "a\0b", "\ud800", "walk"],
+    "name": [3, "a\0b", "\ud800"],
     "path": [None, 3, "a\0b", "", object()],
     "program": [3, "a\0b", "\ud800", "none"],
     "raw": [],
     "records_events": [],
     "seed": [-1, 2**31, 2**32, 2**64 + 1, None, "a", 1.5],
+    "state": [3, "a\0b", object()],
     "system": [3, "a\0b", "\ud800"],
     "temperature": [None, "a", -1.0, float("nan"), float("inf"), 1j],
     "tokens": [None, "a", 3, [-1], [2**32], [1.5], ["a"], [None], object()],
     "tokenizer": [3, "a\0b", "none.json"],
     "turns": [-1, 2**32, 2**64, 2**64 + 1, None, "a", 1.5],
+    "variants": [None, "a", 3, [None], ["a\0b"], ["none"], [b"a"]],
     "verify": [],
     "weight_cache": [],
 }

@@ -389,6 +389,12 @@ def _texts(name: str, values: object) -> ctypes.Array[c_char_p]:
     return (c_char_p * len(texts))(*texts)
 
 
+def _facts(device: object) -> ctypes.Array[c_char_p]:
+    if not (device is None or isinstance(device, Mapping)):
+        raise _invalid("device", device, "facts by name")
+    return _texts("device", [f"{fact}={value}" for fact, value in dict(device or {}).items()])
+
+
 def _number(name: str, value: object, most: int) -> int:
     """A number that C would cut."""
     try:
@@ -496,7 +502,7 @@ class App(_Handle):
     ) -> None:
         files = _paths("data", data)
         forced = _texts("variants", variants)
-        facts = _texts("device", [f"{fact}={value}" for fact, value in (device or {}).items()])
+        facts = _facts(device)
         options = _OpenOptions(
             _path("manifest", manifest),
             files,
