@@ -27,7 +27,7 @@ _PROGRAM = "//story:story_xnnpack"
 
 @pytest.fixture(scope="module")
 def workspace(shared: Workspace) -> Workspace:
-    shared.use("smollm2")
+    shared.use("smollm2", "executorch_transformers")
     shared.lay(_EXAMPLE)
     shared.replace("BUILD.bazel", *_FEW_LAYERS)
     shutil.copytree(shared.module / "tests/e2e/llm", shared.folder / "story")

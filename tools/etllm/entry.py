@@ -337,9 +337,7 @@ def _module(
     arch.args.generate_full_logits = settings.llm.debug.generate_full_logits
     backends = _backends(ctx)
     prefixes = bool(backends) and _WITH_PREFIXES.issuperset(backends)
-    model = (
-        source_transforms.construct(arch, keys) if keys else decoder.construct(arch.args, prefixes)
-    )
+    model = source_transforms.construct(arch) if keys else decoder.construct(arch.args, prefixes)
     checkpoint.check_unused([name for name, _ in model.named_parameters()])
     make = embedding.maker(
         settings,

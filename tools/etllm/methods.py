@@ -98,14 +98,13 @@ def metadata(
     """
     values = {**given, **settings.metadata()}
     settings.check_end(values)
-    model = settings.llm.model
     own = {
         "get_max_seq_len": sizes.most,
         "get_max_context_len": sizes.context,
         "get_vocab_size": sizes.vocabulary,
         "get_n_layers": sizes.layers,
         "use_kv_cache": True,
-        "use_sdpa_with_kv_cache": model.use_sdpa_with_kv_cache,
+        "use_sdpa_with_kv_cache": False,
         "enable_dynamic_shape": any(shape.dynamic for shape in shapes.values()),
     }
     return {**values, **{name: value for name, value in own.items() if name not in values}}

@@ -1,4 +1,4 @@
-"""Upstream's source transforms: attention and KV cache in other forms, on its own Transformer."""
+"""Upstream's source transforms: KV cache and layers in other forms, on its own Transformer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import nn
 from etllm.architecture import Architecture
 from etllm.settings import Settings
 
-_SDPA = "model.use_sdpa_with_kv_cache"
 _STATIC, _SCALE = "model.static_quantize_kv_cache", "model.static_quantize_kv_cache_scale"
 _SPIN = "quantization.use_spin_quant"
 # Sizes of upstream's Hadamard transform: a power of 2, or 28 times one.
@@ -22,16 +21,9 @@ def requested(settings: Settings) -> list[str]:
     """Keys of the YAML file that ask for a transform.
 
     Raises:
-      BuildError: some of them exclude each other.
+      BuildError: another key excludes one of them.
     """
-    keys = [key for key in (_SDPA, _STATIC, _SPIN) if settings.value(key)]
-    if _SDPA in keys and _STATIC in keys:
-        raise settings.error(
-            _SDPA,
-            f"false beside {_STATIC} ({settings.file.position(_STATIC)}): this version of "
-            "ExecuTorch cannot export the two together",
-            "Remove one of them.",
-        )
+    keys = [key for key in (_STATIC, _SPIN) if settings.value(key)]
     if settings.file.has(_SCALE) and _STATIC not in keys:
         raise settings.error(_SCALE, f"no such key without {_STATIC}: true")
     if keys and settings.llm.model.dtype_override.value != "fp32":
@@ -64,13 +56,12 @@ def check_fits(arch: Architecture, settings: Settings, keys: Sequence[str]) -> N
         )
 
 
-def construct(arch: Architecture, keys: Sequence[str]) -> Transformer:
+def construct(arch: Architecture) -> Transformer:
     """Upstream's Transformer with its own attention, without weights."""
     args = arch.args
     args.attention_type = "mha"
     # The cache's positions come as one number, whatever the shapes.
     args.enable_dynamic_shape = True
-    args.use_sdpa_with_kv_cache_op = _SDPA in keys
     with torch.device("meta"):
         model = construct_transformer(args)
     return model
@@ -88,11 +79,7 @@ def transform(
       settings: the YAML file.
     """
     # Registers the operators.
-    from executorch.examples.models.llama.source_transformation import (
-        custom_kv_cache,
-        sdpa,
-        spin_quant,
-    )
+    from executorch.examples.models.llama.source_transformation import custom_kv_cache, spin_quant
     from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401
 
     args = arch.args
@@ -103,11 +90,6 @@ def transform(
     model.rope.freqs_cos = cos[:, columns].contiguous()
     model.rope.freqs_sin = sin[:, columns].contiguous()
     steps: list[Callable[[nn.Module], nn.Module]] = []
-    if _SDPA in keys:
-        steps = [
-            sdpa.replace_sdpa_with_custom_op,
-            custom_kv_cache.replace_kv_cache_with_custom_kv_cache,
-        ]
     if _STATIC in keys:
         replace = custom_kv_cache.replace_kv_cache_with_static_quantized_kv_cache
         steps.append(lambda model: replace(model, scale=settings.value(_SCALE)))
@@ -115,52 +97,7 @@ def transform(
         steps.append(spin_quant.inject_fast_hadamard_transform_native_for_spin_quant)
     for step in steps:
         model = step(model)
-    if _SDPA in keys:
-        for layer in model.layers:
-            layer.attention.SDPA = _CachedAttention(layer.attention)
     return model
-
-
-class _CachedAttention(nn.Module):
-    """Upstream's SDPACustom, reading the KV cache as it lies in memory.
-
-    Upstream turns the whole cache twice and removes the pair by a pass over the exported graph.
-
-    Args:
-      attention: an upstream attention whose cache is a CustomKVCache.
-    """
-
-    def __init__(self, attention: nn.Module) -> None:
-        super().__init__()
-        self.width = attention.SDPA.dim
-        # A part of the attention alone: export takes a buffer of two modules for two buffers.
-        self.caches = (attention.kv_cache,)
-
-    def forward(
-        self,
-        input_pos: torch.Tensor,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        batch: int,
-        length: int,
-        mask: torch.Tensor | None,
-    ) -> torch.Tensor:
-        """Attends with q of (batch, heads, length, head size); (batch, length, width).
-
-        Args:
-          input_pos: int64 position of the first token, (1,).
-          q: queries.
-          k: all keys, which the cache has, too; unused.
-          v: all values, likewise.
-          batch: number of rows.
-          length: number of tokens.
-          mask: unused: no token sees a later one.
-        """
-        start, (cache,) = input_pos[0].item(), self.caches
-        attend = torch.ops.llama.custom_sdpa
-        y = attend(q.transpose(1, 2), cache.k_cache, cache.v_cache, start, None, 0, True)
-        return y.view(batch, length, self.width)
 
 
 class UpstreamCausalLM(nn.Module):

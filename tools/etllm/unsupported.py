@@ -22,6 +22,7 @@ HONORED = frozenset(
         "model.static_quantize_kv_cache",
         "model.static_quantize_kv_cache_scale",
         "model.use_kv_cache",
+        # Attention reads the tokens so far in any case.
         "model.use_sdpa_with_kv_cache",
         "multimethod.methods.*.export_seq_len",
         "multimethod.methods.*.lora_config.adapter_checkpoint",
@@ -58,7 +59,6 @@ OF_OWN_LAYERS = frozenset(
         "model.local_global_attention",
         "model.static_quantize_kv_cache",
         "model.static_quantize_kv_cache_scale",
-        "model.use_sdpa_with_kv_cache",
         "multimethod.methods.*.lora_config",
         "multimethod.methods.*.lora_config.adapter_checkpoint",
         "multimethod.methods.*.lora_config.adapter_config",

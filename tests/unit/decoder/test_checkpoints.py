@@ -12,7 +12,8 @@ import pytest
 import tiny_checkpoint
 import torch
 from etbuild import BuildError, ModelContext
-from etllm import entry
+from etllm import decoder, entry, source_transforms
+from etllm.checkpoint import open_checkpoint
 from etllm.families import NoOwnLayers
 from etllm.hf_config import Sizes, architecture
 from etllm.json_values import JsonValues
@@ -77,23 +78,27 @@ def test_shards_give_what_one_file_gives(folder):
 
 @pytest.mark.parametrize("family", ["llama", "phi3", "qwen2", "qwen3"])
 def test_layers_compute_what_upstreams_own_do(folder, family):
-    """The same weights in upstream's attention, which a source transform leaves as it is."""
+    """The same weights in upstream's attention, which source transforms begin with."""
     place = folder(family)
     ours = build(place)
-    (place / "llm.yaml").write_text(
-        YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  use_sdpa_with_kv_cache: true")
-    )
-    theirs = build(place)
-    layers = [spec.methods["forward"].module.transformer.layers[0] for spec in (ours, theirs)]
+    files = {f"m/{path.name}": path for path in place.iterdir()}
+    checkpoint = open_checkpoint(ModelContext({}, files, "//m:llm"), Sizes(context=32, most=16))
+    arch = checkpoint.architecture
+    theirs = decoder.assign(source_transforms.construct(arch), checkpoint.weight)
+    settings = entry.read_settings(files, "//m:llm")
+    theirs = source_transforms.transform(theirs, arch, [], settings)
+    layers = [ours.methods["forward"].module.transformer.layers[0], theirs.layers[0]]
     kinds = [type(layer.attention).__name__ for layer in layers]
     assert kinds == ["PrefixAttention", "AttentionMHA"]
-    torch.testing.assert_close(logits(theirs), logits(ours), atol=1e-4, rtol=1e-4)
+    with torch.no_grad():
+        got = source_transforms.UpstreamCausalLM(theirs)(TOKENS, torch.tensor([0]))
+    torch.testing.assert_close(got, logits(ours), atol=1e-4, rtol=1e-4)
 
 
 def test_transforms_need_upstreams_transformer(folder):
-    yaml = YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  use_sdpa_with_kv_cache: true")
-    text = failure(folder("gemma3_text", yaml=yaml))
-    assert text.startswith("m/llm.yaml:4: model.use_sdpa_with_kv_cache: got true, expected false")
+    more = "use_kv_cache: true\n  static_quantize_kv_cache: true\n  enable_dynamic_shape: false"
+    text = failure(folder("gemma3_text", yaml=YAML.replace("use_kv_cache: true", more)))
+    assert text.startswith("m/llm.yaml:4: model.static_quantize_kv_cache: got true, expected false")
     assert "lacks an activation other than silu and scaled embeddings and norms after" in text
 
 

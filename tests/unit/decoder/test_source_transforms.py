@@ -98,10 +98,6 @@ def test_a_rotated_checkpoint_computes_what_it_did_before(folder: Path) -> None:
             "static_quantize_kv_cache_scale: got 0.1, expected no such key without model.static_qu",
         ),
         (
-            STATIC.replace("export:", "  use_sdpa_with_kv_cache: true\nexport:"),
-            "false beside model.static_quantize_kv_cache (m/llm.yaml:3)",
-        ),
-        (
             STATIC.replace("enable_dynamic_shape: false", "enable_dynamic_shape: true"),
             "static_quantize_kv_cache requires static export shapes",
         ),
