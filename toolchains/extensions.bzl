@@ -12,7 +12,7 @@ load("//toolchains/exporter:text_files.bzl", "text_files")
 load("//toolchains/huggingface:tag_class.bzl", "HUGGING_FACE", "hugging_face_repositories")
 load("//toolchains/runner:compiler.bzl", "compiler_repository")
 load("//toolchains/runtime:mobile.bzl", "archive_runtime_repository", "mobile_runtime_repositories")
-load("//toolchains/runtime:older.bzl", "older_runtime_repositories")
+load("//toolchains/runtime:older.bzl", "has_libraries", "older_runtime_repositories")
 load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "libunicode_repository", "oniguruma_repository", "runtime_repository")
 load("//toolchains/runtime:tag.bzl", "TAG_PLATFORMS", "runtime_source")
 load("//toolchains/valgrind:repositories.bzl", "valgrind_repositories")
@@ -103,11 +103,17 @@ def _exporter_choice(module_ctx):
     tag = chosen.get("root", own)
     if tag.python and tag.interpreter:
         fail("executorch.exporter(): got both python and interpreter, expected at most one of them.")
+    version = tag.executorch_version or own.executorch_version
+
+    # A newer runtime runs the programs of an exporter whose wheels have none.
+    runtime = tag if has_libraries(version) else own
     return struct(
-        executorch_version = tag.executorch_version or own.executorch_version,
+        executorch_version = version,
         interpreter = tag.interpreter,
         locks = tag.locks,
         python = tag.python,
+        runtime_locks = runtime.locks,
+        runtime_version = runtime.executorch_version or own.executorch_version,
         torch_index = tag.torch_index,
         torch_version = tag.torch_version or own.torch_version,
     )
@@ -206,7 +212,7 @@ def _runtimes(module_ctx, exporter):
     """
     tags = _chosen(module_ctx, "runtime", "platform")
     headers_tag = tags.get("linux_x86_64")
-    headers_version = headers_tag.executorch_version if headers_tag else exporter.executorch_version
+    headers_version = headers_tag.executorch_version if headers_tag else exporter.runtime_version
     for platform, tag in tags.items():
         source = runtime_source(
             platform = platform,
@@ -225,7 +231,7 @@ def _runtimes(module_ctx, exporter):
             runtime_repository(platform, tag.executorch_version, sha256 = tag.sha256, urls = tag.urls)
     for platform in RUNTIME_PLATFORMS:
         if platform not in tags:
-            runtime_repository(platform, exporter.executorch_version, locks = exporter.locks)
+            runtime_repository(platform, exporter.runtime_version, locks = exporter.runtime_locks)
     mobile_runtime_repositories(tags.keys())
 
 def _executorch_impl(module_ctx):

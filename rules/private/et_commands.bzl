@@ -22,7 +22,7 @@ def _companion_impl(ctx):
     words = ["etcli", ctx.attr.command, "--target_flags", flags.short_path]
     words += ["--target_manifest", info.manifest.short_path]
     words += ["--target_recipe", readable_label(info.recipe.label)]
-    reports = [info.report] if ctx.attr.command == "benchmark" else []
+    reports = [info.report] if ctx.attr.command in ("benchmark", "divergence") else []
     for report in reports:
         words += ["--target_report", report.short_path]
     return [run_beside_model(

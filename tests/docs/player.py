@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from blocks import Block, read, starts_from
@@ -79,6 +81,18 @@ class Player:
                 self._lay(block)
         # What the page's files declare, whether it was built or not.
         self.run("bazel query --noshow_progress //...")
+
+    @contextmanager
+    def own_repositories(self) -> Iterator[None]:
+        """Lets the workspace fetch what it names, instead of the outer build's repositories."""
+        settings = Path(self.environment["HOME"], ".bazelrc")
+        text = settings.read_text()
+        lines = text.splitlines(keepends=True)
+        settings.write_text("".join(line for line in lines if "override_repository" not in line))
+        try:
+            yield
+        finally:
+            settings.write_text(text)
 
     def lay(self, page: str) -> None:
         """Empties the workspace, and lays the files that the page begins with.

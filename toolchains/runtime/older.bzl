@@ -34,6 +34,17 @@ _SCHEMAS = {
     "schema/xnnpack.fbs": "executorch/backends/xnnpack/serialization/runtime_schema.fbs",
 }
 
+def _major_and_minor(version):
+    return [int(part) for part in version.split(".")[:2] if part.isdigit()]
+
+def has_libraries(version):
+    """Returns whether a version's wheels have C++ libraries, as a runtime needs them.
+
+    Args:
+      version: string: ExecuTorch's.
+    """
+    return _major_and_minor(version) >= _WITH_LIBRARIES
+
 def check_older_version(version):
     """The numbers of a tag's version, whose wheel tests can run.
 
@@ -43,9 +54,8 @@ def check_older_version(version):
     Returns:
       List of two ints.
     """
-    parts = version.split(".")
-    numbers = [int(part) for part in parts[:2] if part.isdigit()]
-    if len(parts) < 3 or len(numbers) != 2:
+    numbers = _major_and_minor(version)
+    if len(version.split(".")) < 3 or len(numbers) != 2:
         fail("executorch.older_runtime(executorch_version = \"%s\"): got no version, expected one such as \"1.4.0\". Correct it." %
              version)
     if numbers < _WITH_HEADERS:

@@ -45,6 +45,12 @@ def data_beside(program: Path) -> list[Path]:
     return [file for name in names if (file := program.with_name(name)).is_file()]
 
 
+def report_beside(program: Path) -> Path | None:
+    """The report that the build writes beside a program, if there is one."""
+    path = program.with_suffix(".report.json")
+    return path if path.is_file() else None
+
+
 def titles_beside(file: Path) -> dict[str, str]:
     """Keys to names of weights, from what the linker wrote beside a .pte or .ptd file."""
     path = manifest.beside(file)

@@ -92,6 +92,23 @@ def describe_methods(program: Any) -> Iterator[dict[str, Any]]:
         }
 
 
+def calls_of(program: Any, method: str) -> tuple[dict[int, str], dict[int, str]]:
+    """The backends and the operators that a method calls, each by number of the instruction."""
+    kinds = schema.program_class("InstructionArguments")
+    backends, operators = {}, {}
+    for plan in program.executionPlan:
+        if text(plan.name) != method:
+            continue
+        for chain in plan.chains or []:
+            for number, instruction in enumerate(chain.instructions or []):
+                if instruction.instrArgsType == kinds.DelegateCall:
+                    index = instruction.instrArgs.delegateIndex
+                    backends[number] = text(plan.delegates[index].id)
+                elif instruction.instrArgsType == kinds.KernelCall:
+                    operators[number] = _operator(plan.operators[instruction.instrArgs.opIndex])
+    return backends, operators
+
+
 def ints(values: Any) -> list[int]:
     """A vector of a flatbuffer; an absent one is empty."""
     return [] if values is None else [int(v) for v in values]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,12 +112,14 @@ class MethodResult:
       tapped: outputs of the program with taps; None: it was not run.
       skipped: by module why it was not compared.
       notes: sentences.
+      other: outputs of another build's program; None: there is none.
     """
 
     columns: dict[str, Column] = field(default_factory=dict)
     tapped: Compared | None = None
     skipped: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    other: Compared | None = None
 
     @property
     def first(self) -> tuple[str, Fall] | None:
@@ -148,13 +150,17 @@ class Compare:
     told: Callable[[str], None] = lambda step: None
 
     def all(
-        self, outputs: Mapping[str, Sequence[Sequence[Any]]], samples: Mapping[str, Any]
+        self,
+        outputs: Mapping[str, Sequence[Sequence[Any]]],
+        samples: Mapping[str, Any],
+        others: Mapping[str, Sequence[Sequence[Any]]] | None = None,
     ) -> dict[str, MethodResult]:
         """Compares all methods.
 
         Args:
           outputs: of the program without taps, by method and sample.
           samples: inputs by method.
+          others: the same of another build's program, of the methods that it has.
 
         Raises:
           BuildError: a method is an exported program, or cannot be lowered.
@@ -169,7 +175,9 @@ class Compare:
         self.told("Exporting")
         programs = exported(self.spec, self.make_recipe, self.label)
         return {
-            name: _MethodComparison(self, name, programs[name], samples[name]).all(outputs[name])
+            name: _MethodComparison(self, name, programs[name], samples[name]).all(
+                outputs[name], (others or {}).get(name)
+            )
             for name in self.spec.methods
         }
 
@@ -229,7 +237,7 @@ class _Graph:
       program: functional.
       points: its values that the eager model has, too.
       start: level of its inputs, in dB.
-      compared: each point, as torch computes the graph.
+      compared: each point, as torch computes the graph; empty: it does so by references only.
     """
 
     program: ExportedProgram
@@ -249,6 +257,32 @@ class _Graph:
         }
 
 
+@dataclass(frozen=True)
+class _Tapped:
+    """What taps showed.
+
+    Attributes:
+      compared: values of points.
+      outputs: of the programs with taps, the worst; None: none could be lowered.
+      backends: of these programs.
+      refused: by module why it has no tap.
+    """
+
+    compared: Mapping[Point, Compared] = field(default_factory=dict)
+    outputs: Compared | None = None
+    backends: Set[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def __add__(self, other: _Tapped) -> _Tapped:
+        outputs = self.outputs if other.outputs is None else _worse(self.outputs, other.outputs)
+        return _Tapped(
+            {**self.compared, **other.compared},
+            outputs,
+            self.backends | other.backends,
+            {**self.refused, **other.refused},
+        )
+
+
 class _MethodComparison:
     def __init__(
         self,
@@ -264,14 +298,18 @@ class _MethodComparison:
         module = compare.spec.methods[name].module
         self._runs = [module_values.run_eager(module, inputs) for inputs in samples]
 
-    def all(self, outputs: Sequence[Sequence[Any]]) -> MethodResult:
-        """Compares all stages; `outputs`: of the program, by sample."""
+    def all(
+        self, outputs: Sequence[Sequence[Any]], others: Sequence[Sequence[Any]] | None
+    ) -> MethodResult:
+        """Compares all stages; `outputs`, `others`: of the programs, by sample."""
         graph = None
         for column, program in self._programs.items():
             self._compare.told(f"Running it {column}: {self._name}")
             graph = self._by_value(column, module_values.functional(program))
         assert graph is not None
         self._in_runtime(graph, outputs)
+        if others is not None:
+            self._result.other = self._outputs([tensors(values) for values in others])
         return self._result
 
     def _by_value(self, column: str, program: ExportedProgram) -> _Graph:
@@ -289,6 +327,16 @@ class _MethodComparison:
             )
             for point in points
         }
+        own = (
+            _namespaces(program) - module_values.NAMESPACES - _namespaces(self._programs[EXPORTED])
+        )
+        if own:
+            self._result.notes.append(
+                f"The {column} program is not compared: torch has no more than references of its "
+                f"operators of {', '.join(sorted(own))}."
+            )
+            graph.compared = {}
+            return graph
         self._fill(column, graph, graph.compared, "values")
         self._result.columns[column].outputs = self._outputs([o for o, _ in results])
         return graph
@@ -330,8 +378,27 @@ class _MethodComparison:
         column.outputs = self._outputs([tensors(values) for values in outputs])
         taken = [p for p in graph.points if p.is_lost or not module_values.is_fused(p.node)]
         self._compare.told(f"Lowering it with {len(taken)} taps: {self._name}")
-        program, positions = taps.tapped(graph.program, [p.node for p in taken])
-        got, backends = self._run(program)
+        tapped = self._tapped(graph, taken)
+        graph.start = _start_of_runtime(graph.start, tapped.backends, tapped.compared)
+        self._fill(PROGRAM, graph, tapped.compared, "taps")
+        self._result.skipped |= {
+            name: f"it has no tap: {reason}" for name, reason in tapped.refused.items()
+        }
+        self._result.tapped = tapped.outputs
+        self._cut(graph, tapped.compared, column)
+
+    def _tapped(self, graph: _Graph, points: list[Point]) -> _Tapped:
+        """Compares points by taps. A compiler may refuse some: these are found by halving."""
+        program, positions = taps.tapped(graph.program, [p.node for p in points])
+        try:
+            got, backends = self._run(program)
+        except Exception as error:
+            if len(points) < 2:
+                where = (points[0].module if points else "") or "the model"
+                return _Tapped(refused={where: " ".join(str(error).split())[:200]})
+            half = len(points) // 2
+            self._compare.told(f"Lowering it with {half} taps: {self._name}")
+            return self._tapped(graph, points[:half]) + self._tapped(graph, points[half:])
         compared = {
             point: compare(
                 [
@@ -339,18 +406,19 @@ class _MethodComparison:
                     for values, run in zip(got, self._runs, strict=True)
                 ]
             )
-            for point, position in zip(taken, positions, strict=True)
+            for point, position in zip(points, positions, strict=True)
         }
-        graph.start = _start_of_runtime(graph.start, backends, compared)
-        self._fill(PROGRAM, graph, compared, "taps")
-        self._result.tapped = self._outputs(got)
-        self._cut(graph, compared, column)
+        return _Tapped(compared, self._outputs(got), backends)
 
     def _cut(self, graph: _Graph, compared: Mapping[Point, Compared], column: Column) -> None:
         """Finds what taps do not show: a fault that they hide, or one inside of a pattern."""
         tapped = self._result.tapped
-        assert tapped is not None
-        if _differ(column.outputs, tapped, graph.start):
+        if tapped is None:
+            self._result.notes.append("No tap could be lowered. The first module is one of cuts.")
+            ratio = _or_more(column.outputs.sqnr_db)
+            if ratio < graph.start - self._compare.drop:
+                column.first = self._bisected(graph)
+        elif _differ(column.outputs, tapped, graph.start):
             self._result.notes.append(
                 f"Taps change the outputs: {db(tapped.sqnr_db)} with them, "
                 f"{db(column.outputs.sqnr_db)} without. The first module was found by cuts."
@@ -392,7 +460,8 @@ class _MethodComparison:
 
     def _inner_ratio(self, graph: _Graph, point: Point) -> tuple[float, str]:
         """The ratio of a value without a tap, and how it was found."""
-        ratio = _or_more(graph.compared[point].sqnr_db)
+        by_torch = graph.compared.get(point)
+        ratio = _or_more(by_torch.sqnr_db if by_torch else None)
         if ratio < graph.start - self._compare.drop:
             return ratio, "values"
         return self._cut_ratio(graph, point), "cuts"
@@ -425,6 +494,10 @@ class _MethodComparison:
         backends = {name for method in described for name in method["backends"]}
         cases = cases_of(self._name, self._samples)
         return [tensors(values) for values in self._compare.run(file, cases)], backends
+
+
+def _namespaces(program: ExportedProgram) -> set[str]:
+    return {module_values.namespace(node) for node in program.graph.nodes}
 
 
 def cases_of(method: str, samples: Sequence[tuple[Any, ...]]) -> list[Case]:
@@ -509,7 +582,7 @@ def _bits(node: Node) -> int:
 
 
 def _start_of_runtime(
-    start: float, backends: set[str], compared: Mapping[Point, Compared]
+    start: float, backends: Set[str], compared: Mapping[Point, Compared]
 ) -> float:
     if backends <= {XNNPACK}:
         return start

@@ -13,6 +13,7 @@ dequantized, since that is what the next module reads, and what a delegate retur
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,11 @@ from etlower.outputs import leaves, sqnr_db
 _CallKey = tuple[tuple[str, str], ...]
 # Of values that are told apart by what they are: less alike is not the same value.
 _ALIKE_DB = 20.0
+# Of operators that torch computes itself.
+NAMESPACES = {"", "aten", "higher_order", "prim", "prims", "quantized_decomposed", "torchao"}
+# Not an operator on quantized values, such as "quantized_conv2d_nchw".
+_QUANTIZES = re.compile(r"(fake_)?quantize(_|\.)")
+_DEQUANTIZES = re.compile(r"dequantize(_|\.)")
 
 
 @dataclass
@@ -209,10 +215,20 @@ def user_outputs(program: ExportedProgram) -> list[int]:
     return [i for i, spec in enumerate(specs) if spec.kind.name in names]
 
 
+def namespace(node: Node) -> str:
+    """Namespace of a node's operator: "aten"; empty: it has none."""
+    return str(getattr(node.target, "namespace", ""))
+
+
 def is_quantization(node: Node) -> bool:
     """Tells whether a node quantizes, dequantizes, or chooses the parameters of that."""
-    name = operators.name(node)
-    return "quantize" in name or "qparams" in name
+    name = _own_name(node)
+    return bool(_QUANTIZES.match(name) or _DEQUANTIZES.match(name)) or "qparams" in name
+
+
+def _own_name(node: Node) -> str:
+    """Name of an operator without its namespace, which may be "quantized_decomposed"."""
+    return operators.name(node).partition(".")[2]
 
 
 def source(node: Node) -> Node:
@@ -236,8 +252,7 @@ def measured(node: Node) -> Node:
 def _is_static_quantize(node: Node) -> bool:
     scale = node.args[1] if len(node.args) > 1 else None
     chosen = isinstance(scale, Node) and scale.op == "call_function"
-    name = operators.name(node)
-    return "quantize" in name and "dequantize" not in name and not chosen
+    return bool(_QUANTIZES.match(_own_name(node))) and not chosen
 
 
 def is_fused(node: Node) -> bool:
@@ -249,8 +264,7 @@ def is_fused(node: Node) -> bool:
     if measured(node) is not node or all(user.op == "output" for user in node.users):
         return False
     return any(
-        "dequantize" in operators.name(each) and _reads_values(each)
-        for each in node.all_input_nodes
+        _DEQUANTIZES.match(_own_name(each)) and _reads_values(each) for each in node.all_input_nodes
     )
 
 
@@ -311,6 +325,9 @@ def _lost(
         for point in found:
             if not _is_same(point.place.of(run), calls[0].inputs[0]):
                 continue
+            if any(namespace(reader) not in NAMESPACES for reader in _readers(point.node)):
+                # A backend's operator may stand for several modules, and has the name of one.
+                break
             value = values.get(measured(point.node).name)
             before, after = (_ratio(value, at.of(run)) for at in (point.place, place))
             if after > before:
@@ -419,11 +436,20 @@ def _matches(
             pairs[index] = chosen
             free.remove(chosen)
     left = [index for index in range(len(tensors)) if index not in pairs]
-    computed = [node for node in free if node.op == "call_function"]
+    computed = [
+        node
+        for node, index in zip(free, left, strict=False)
+        if node.op == "call_function" and _is_of_kind(values.get(node.name), tensors[index])
+    ]
     if len(left) == len(computed) == len(free):
         # A fault may have changed what a value is, or its shape.
         pairs |= dict(zip(left, computed, strict=True))
     return pairs
+
+
+def _is_of_kind(value: torch.Tensor | None, tensor: torch.Tensor) -> bool:
+    """Tells whether both are floats; a backend's own operators return integers in their place."""
+    return value is None or value.is_floating_point() == tensor.is_floating_point()
 
 
 def _fits(node: Node, values: Mapping[str, torch.Tensor], tensor: torch.Tensor) -> bool:

@@ -71,7 +71,7 @@ def quantized_weights(
     found: dict[str, torch.Tensor] = {}
     for name, module in modules.items():
         captured = _captured(name, module, spec.methods[name], label)
-        captured = _passed(stage, captured, quantization.pre_prepare_passes)
+        captured = _passed(captured, quantization.pre_prepare_passes)
         quantizer = _quantizer(stage, quantization)
         graph = quantizer.transform_for_annotation(captured)
         quantizer.annotate(graph)
@@ -83,14 +83,11 @@ def quantized_weights(
     return list(found.values())
 
 
-def _passed(stage: Any, graph: Any, passes: Any) -> Any:
-    """Runs passes of a recipe; upstream wraps what they raise, and our errors say enough."""
-    try:
-        return stage._apply_passes(graph, passes)
-    except RuntimeError as error:
-        if isinstance(error.__cause__, BuildError):
-            raise error.__cause__ from None
-        raise
+def _passed(graph: Any, passes: Any) -> Any:
+    """Runs passes of a recipe; None: it has none."""
+    for change in passes or ():
+        graph = change(graph)
+    return graph
 
 
 class _State:
@@ -122,7 +119,6 @@ def _quantize_module(
     note: Callable[[str], None],
 ) -> Any:
     quantization = recipe.quantization_recipe
-    stage = stages.QuantizeStage(quantization)
     if quantization.is_qat:
         module_of_graph = prepared(name, module, method, recipe, label)
         training.train(quantization, module_of_graph, label)
@@ -137,12 +133,12 @@ def _quantize_module(
 
         module_of_graph = _observed(name, module, method, recipe, label, state, keep_apart)
         run(module_of_graph)
-    module_of_graph = _passed(stage, module_of_graph, quantization.pre_convert_passes)
+    module_of_graph = _passed(module_of_graph, quantization.pre_convert_passes)
     # Some backends want weights as they were, with the operators that quantize them. Upstream's
     # QuantizationRecipe has no field for it; a recipe of theirs may have.
     fold = getattr(quantization, "fold_quantize", True)
     converted = convert_pt2e(module_of_graph, fold_quantize=fold)
-    return _passed(stage, converted, quantization.post_convert_passes)
+    return _passed(converted, quantization.post_convert_passes)
 
 
 def prepared(name: str, module: Any, method: Method, recipe: ExportRecipe, label: str) -> Any:
@@ -164,9 +160,9 @@ def prepared(name: str, module: Any, method: Method, recipe: ExportRecipe, label
         # Training would change the model, which what was trained is compared with.
         module = deep_copy(module, {}).train()
     captured = _captured(name, module, method, label)
-    captured = _passed(stage, captured, quantization.pre_prepare_passes)
+    captured = _passed(captured, quantization.pre_prepare_passes)
     graph = prepare_qat_pt2e(captured, _quantizer(stage, quantization))
-    graph = _passed(stage, graph, quantization.post_prepare_passes)
+    graph = _passed(graph, quantization.post_prepare_passes)
     stages.allow_exported_model_train_eval(graph)
     stages.move_exported_model_to_train(graph)
     training.mark(graph, training.of_observers(graph))
@@ -186,11 +182,11 @@ def _observed(
     quantization = recipe.quantization_recipe
     stage = stages.QuantizeStage(quantization)
     captured = _captured(name, module, method, label)
-    captured = _passed(stage, captured, quantization.pre_prepare_passes)
+    captured = _passed(captured, quantization.pre_prepare_passes)
     quantizer = _quantizer(stage, quantization, annotated)
     names = {name for name, _ in captured.named_buffers()}
     state.keep(captured, names)
-    observed = _passed(stage, prepare_pt2e(captured, quantizer), quantization.post_prepare_passes)
+    observed = _passed(prepare_pt2e(captured, quantizer), quantization.post_prepare_passes)
     # Some quantizers make a graph of their own, with buffers of its own.
     state.keep(observed, names)
     return observed

@@ -44,6 +44,7 @@ from etlower import (
     control_flow_bodies,
     kernels,
     layouts,
+    older_exporters,
     prefixes,
     runnable,
     state,
@@ -56,6 +57,8 @@ from etlower.methods import check_eager, export
 from etlower.overrides import MixedQuantization, OwnedLayers
 from etlower.progress import Progress
 from etlower.quantize import quantize
+
+older_exporters.add_missing_fields()
 
 _DEFAULT = (
     StageType.SOURCE_TRANSFORM,

@@ -8,7 +8,7 @@ which stays as it is.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.export import ExportedProgram
@@ -58,8 +58,10 @@ def _with_outputs(program: ExportedProgram, nodes: Sequence[Node], keep: bool) -
     graph.graph_copy(program.graph, copies)
     signature = program.graph_signature
     old = zip(program.graph.output_node().args[0], signature.output_specs, strict=True)
+    # A copy may get another name: "input" is one of Python's own.
+    names = {node.name: copy.name for node, copy in copies.items()}
     kept = [
-        (_copied(value, copies), spec)
+        (_copied(value, copies), _renamed(spec, names))
         for value, spec in old
         if keep or spec.kind is not OutputKind.USER_OUTPUT
     ]
@@ -73,7 +75,9 @@ def _with_outputs(program: ExportedProgram, nodes: Sequence[Node], keep: bool) -
     return ExportedProgram(
         root=program.graph_module,
         graph=graph,
-        graph_signature=ExportGraphSignature(list(signature.input_specs), outputs),
+        graph_signature=ExportGraphSignature(
+            [_renamed(spec, names) for spec in signature.input_specs], outputs
+        ),
         state_dict=program.state_dict,
         range_constraints=program.range_constraints,
         module_call_graph=[_entry(program.module_call_graph[0], count)],
@@ -81,6 +85,12 @@ def _with_outputs(program: ExportedProgram, nodes: Sequence[Node], keep: bool) -
         constants=program.constants,
         verifiers=[program.verifier],
     )
+
+
+def _renamed(spec: Any, names: Mapping[str, str]) -> Any:
+    """A spec of an input or output, whose node has another name."""
+    name = getattr(spec.arg, "name", None)
+    return dataclasses.replace(spec, arg=dataclasses.replace(spec.arg, name=names.get(name, name)))
 
 
 def _copied(value: Any, copies: dict[Node, Node]) -> Any:

@@ -21,13 +21,27 @@ def saved(executorch: str = "1.4.1") -> dict[str, Any]:
         "executorch": executorch,
         "program": {
             "bytes": 4000,
-            "cpu_ms": 1.5,
             "methods": {
                 "forward": {
                     "operators": ["aten::add.out"],
                     "backends": ["XnnpackBackend"],
                     "delegates": 1,
                     "instructions": 4,
+                    "ms": 1.5,
+                    "modules": [
+                        {
+                            "name": "first",
+                            "bytes": 1000,
+                            "ms": 0.5,
+                            "operators": {"XnnpackBackend": ["aten.linear.default"]},
+                        },
+                        {
+                            "name": "second",
+                            "bytes": 2000,
+                            "ms": 0.5,
+                            "operators": {"kernels": ["aten::add.out"]},
+                        },
+                    ],
                 }
             },
         },
@@ -51,12 +65,16 @@ def shown(changed: dict[str, Any]) -> str:
     return out.getvalue()
 
 
+def changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return against.changes(against.of(before), against.of(after))
+
+
 def test_the_same_program() -> None:
-    changed = against.changes(saved(), saved("1.5.1"))
-    method = changed["methods"]["forward"]
+    found = changed(saved(), saved("1.5.1"))
+    method = found["methods"]["forward"]
     assert (method["outputs"], method["modules"]) == ([], [])
-    assert "delegates" not in method
-    assert "No module is further from the eager model than before." in shown(changed)
+    assert not {"delegates", "ms"} & method.keys()
+    assert "No module is further from the eager model than before." in shown(found)
 
 
 def test_what_changed_is_named() -> None:
@@ -66,24 +84,61 @@ def test_what_changed_is_named() -> None:
     method["modules"][0]["program"] = {"sqnr_db": 90.0, "note": ""}
     method["modules"][1]["program"] = {"sqnr_db": 41.0, "note": ""}
     now["program"]["bytes"] = 5000
-    now["program"]["methods"]["forward"] |= {
-        "operators": ["aten::mul.out"],
-        "backends": [],
-        "delegates": 0,
-    }
-    changed = against.changes(saved(), now)
-    rows = {row["name"]: row for row in changed["methods"]["forward"]["modules"]}
+    built = now["program"]["methods"]["forward"]
+    built |= {"operators": ["aten::mul.out"], "backends": [], "delegates": 0, "ms": 2.5}
+    found = changed(saved(), now)
+    rows = {row["name"]: row for row in found["methods"]["forward"]["modules"]}
     assert sorted(rows) == ["first", "second"]
-    text = shown(changed)
+    text = shown(found)
     for part in ("1.4.1", "1.5.1", "+1.0 kB", "aten::add.out", "aten::mul.out", "-79.0 dB"):
         assert part in text, text
+    assert "+1.000 ms" in text
     assert "forward: module first lost most: the same before, 90.0 dB now." in text
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "words"),
+    [
+        ({"bytes": 1500}, {"bytes": {"before": 1000, "after": 1500}}, "1.0 kB 1.5 kB"),
+        ({"ms": 0.75}, {"ms": {"before": 0.5, "after": 0.75}}, "+0.250 ms"),
+        ({"ms": 0.53}, None, ""),
+        ({"ms": None}, None, ""),
+        (
+            {"operators": {"kernels": ["aten.linear.default"]}},
+            {"backends": {"before": ["XnnpackBackend"], "after": ["kernels"]}},
+            "runs in XnnpackBackend kernels",
+        ),
+        (
+            {"operators": {"XnnpackBackend": ["aten.linear.default"] * 2}},
+            {"operators": {"added": ["aten.linear.default"], "removed": []}},
+            "operator aten.linear.default added",
+        ),
+    ],
+)
+def test_what_a_module_became(change: Any, expected: Any, words: str) -> None:
+    now = copy.deepcopy(saved("1.5.1"))
+    now["program"]["methods"]["forward"]["modules"][0] |= change
+    found = changed(saved(), now)
+    modules = found["methods"]["forward"]["modules"]
+    assert modules == ([{"name": "first", **expected}] if expected else [])
+    assert words in " ".join(shown(found).split())
+
+
+def test_modules_of_one_build_only() -> None:
+    now = copy.deepcopy(saved("1.5.1"))
+    gone = now["program"]["methods"]["forward"]["modules"].pop()
+    [row] = changed(saved(), now)["methods"]["forward"]["modules"]
+    assert row["operators"] == {"added": [], "removed": ["aten::add.out"]}
+    assert row["bytes"] == {"before": gone["bytes"], "after": 0}
+    # Of a program without a report, nothing is known of modules.
+    now["program"]["methods"]["forward"]["modules"] = []
+    assert changed(saved(), now)["methods"]["forward"]["modules"] == []
 
 
 def test_methods_of_one_program_only() -> None:
     now = copy.deepcopy(saved())
     now["methods"]["encode"] = now["methods"].pop("forward")
-    text = shown(against.changes(saved(), now))
+    text = shown(changed(saved(), now))
     assert 'The method "encode" is new.' in text
     assert 'The method "forward" is gone.' in text
 

@@ -144,6 +144,18 @@ def test_taps_stand_behind_the_outputs() -> None:
         assert torch.equal(value, expected)
 
 
+def test_names_that_python_has() -> None:
+    class Named(nn.Module):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+            return torch.relu(input) * 2
+
+    x = torch.randn(2, 4)
+    program, _, _, values, points, _ = found(Named(), x)
+    tapped, [position] = taps.tapped(program, [points[0].node])
+    assert torch.equal(leaves(tapped.module()(x))[position], values[points[0].node.name])
+    assert leaves(taps.cut(program, [points[0].node]).module()(x))
+
+
 def test_a_cut_computes_nothing_behind_it() -> None:
     net, x = net_of(Shared), torch.randn(2, 4)
     program, _, _, values, points, _ = found(net, x)

@@ -70,7 +70,9 @@ def test_page_opens_what_falls() -> None:
     first, tenth = layers["rows"]
     assert (first["name"], first["open"], tenth["open"]) == ("1", True, False)
     assert first["rows"][0]["fallen"]
-    html = report.page(value)
+    html = report.page(value, ("", "now"), [["layers.1", "41 dB"]])
     assert "mlp ◀" in html
+    assert "<td>layers.1</td><td>41 dB</td>" in html
+    assert "other build" not in report.page(value)
     assert "the numbers part at <code>layers.1.mlp</code>" in html
     assert "http" not in html.replace("http-equiv", "").replace("http://www.w3.org", "")

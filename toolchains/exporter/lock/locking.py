@@ -200,8 +200,10 @@ def _write_lock(
 ) -> None:
     lock = source.with_suffix(".txt")
     resolved, overrides = pip.scratch / lock.name, pip.scratch / "overrides.txt"
-    if lock.exists() and not options.upgrade:
-        shutil.copyfile(lock, resolved)
+    # Layers of these rules, such as that of `et`, fit into the versions of our lock alone.
+    kept = lock if lock.exists() else options.folder / _BASE
+    if kept.exists() and not options.upgrade:
+        shutil.copyfile(kept, resolved)
     lines = exclusions(settings.get("exclude", {}), source.read_text(encoding="utf-8"))
     if source.parent != options.folder and not options.input:
         base = options.folder / _BASE

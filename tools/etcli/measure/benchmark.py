@@ -136,9 +136,7 @@ def _of_target(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         expected.write(work / "examples.safetensors", examples)
         return str(work / "examples.safetensors")
 
-    report = _report(options)
-    if not report and options.target_report:
-        report = Path(options.target_report).absolute()
+    report = _report(options) or given.report
     files = (given.program, given.manifest, given.request.program_data)
     measured = _measure(given.label, files, options, work, cases, report)
     return {**measured, "recipe": given.recipe, "file_bytes": given.file_bytes}

@@ -56,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="FILE",
-        help="what --save wrote of the program of another exporter: show what changed since then",
+        help="the same program, built by another exporter: what --save wrote of it, or its .pte "
+        "file; show what changed since then",
     )
     # Of the action: its log is for what is wrong.
     parser.add_argument("--target_quiet", action="store_true", help=argparse.SUPPRESS)
@@ -72,24 +73,45 @@ def command(options: argparse.Namespace) -> Outcome:
     files = [paths.existing(file).absolute() for file in options.inputs]
     if options.drop <= 0:
         raise BuildError(f"--drop: got {options.drop:g}, expected more than 0 dB.")
-    before = against.read(paths.existing(options.against)) if options.against else None
+    before, other = _of_other(options.against)
     reduce = paths.written(options.reduce) if options.reduce else None
     page = paths.written(options.html) if options.html else None
     with tempfile.TemporaryDirectory(prefix="divergence-") as work:
         program = target.of(options)
         from etcli.measure import diverging
+        from etcli.measure.built import Built
 
         told = _silent if options.target_quiet else _told
-        result = diverging.compare(
-            program, files, options.method, options.drop, Path(work), told, reduce
+        beside = paths.report_beside
+        result, of_other = diverging.compare(
+            program,
+            files,
+            options.method,
+            options.drop,
+            Path(work),
+            told,
+            reduce,
+            Built(other.name, other, paths.data_beside(other), None, beside(other))
+            if other
+            else None,
         )
+    before = against.of(of_other) if other else before
     if before:
-        result["against"] = against.changes(before, result)
+        result["against"] = against.changes(before, against.of(result))
     if page:
         from etcli.report import divergence
 
-        write_text(page, divergence.page(result))
+        rows = against.rows(result["against"]) if before else []
+        write_text(page, divergence.page(result, against.COLUMNS, rows))
     return Outcome(result, _silent if options.target_quiet else lambda out: show(result, out))
+
+
+def _of_other(name: str) -> tuple[against.Divergence | None, Path | None]:
+    """What --against names: a saved divergence, or a program."""
+    if not name:
+        return None, None
+    path = paths.existing(name).absolute()
+    return (None, path) if path.suffix == ".pte" else (against.read(path), None)
 
 
 def _silent(_: Any) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 from etbuild import BuildError, ModelSpec
 from etfast import path
-from etlink import pte, tables
 from etlower import calibration, divergence, expected, given_inputs, lower, packages
 from etlower.divergence import Compared, MethodResult
 from etlower.expected import Case
-from etlower.runs import Measured, ProgramRun
+from etlower.runs import ProgramRun
 
 from etcli.measure import reproducer
+from etcli.measure.built import Built
 from etcli.measure.target import Target
 
 
@@ -29,7 +29,8 @@ def compare(
     work: Path,
     told: Callable[[str], None],
     reduce: Path | None = None,
-) -> dict[str, Any]:
+    other: Built | None = None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compares all stages of a program with its eager model.
 
     Args:
@@ -40,15 +41,17 @@ def compare(
       work: a folder for files.
       told: is told of each step.
       reduce: a folder to write a reproducer to, if the numbers part; None: nothing is written.
+      other: another build's program of the same model; None: there is none.
 
     Returns:
-      `label`, `model`, `recipe`, `drop_db`; `executorch`, its version; `program`: `bytes`,
-      `cpu_ms` of all inputs, and `methods`, by name their `operators`, `backends`, `delegates` and
-      `instructions`; and `methods`, by name: `samples`, `columns` (the
+      `label`, `model`, `recipe`, `drop_db`; `executorch`, its version; `program`, as
+      `Built.describe` returns it; and `methods`, by name: `samples`, `columns` (the
       stages), `modules`, a list with the `name` of each and by column its `sqnr_db`,
       `largest_difference` and a `note`; `outputs`, the same of the method's outputs, by column and
       with taps; `first`, the module where the numbers part, or None; `firsts`, by column; `notes`.
       If there is a reproducer, `reduced`: its `folder` and `module`.
+      And the same of the other program, as far as it is known: `label`, `program`, and `outputs` of
+      `methods`; empty: there is none.
     """
     packages.install_programs()
     spec = _chosen(program.load_model(work), methods, program.label)
@@ -58,7 +61,7 @@ def compare(
     )
 
     def run_tapped(file: Path, cases: Sequence[Case]) -> list[Sequence[Any]]:
-        return _run(file, [], None, cases, work)[0]
+        return _run(file, [], None, cases, work)
 
     def make_recipe() -> Any:
         return lower.made_recipe(program.request, spec)
@@ -69,14 +72,23 @@ def compare(
         comparison = divergence.Compare(
             given, make_recipe, run_tapped, work, program.label, drop, told
         )
-        outputs, cpu_ms = {}, 0.0
-        for name in spec.methods:
-            told(f"Running the program: {name}")
-            cases = divergence.cases_of(name, samples[name])
-            data = program.request.program_data
-            outputs[name], measured = _run(program.program, data, program.manifest, cases, work)
-            cpu_ms += measured.run_cpu_ms
-        results = comparison.all(outputs, samples)
+        of_methods = {n: divergence.cases_of(n, samples[n]) for n in spec.methods}
+        cases = [case for of_method in of_methods.values() for case in of_method]
+        own = Built(
+            program.label,
+            program.program,
+            program.request.program_data,
+            program.manifest,
+            program.report,
+        )
+        outputs = _outputs(own, of_methods, work, told)
+        described = own.describe(cases, work)
+        others: dict[str, Any] = {}
+        if other:
+            described_other = other.describe(cases, work)
+            common = {n: of for n, of in of_methods.items() if n in described_other["methods"]}
+            others = _outputs(other, common, work, told)
+        results = comparison.all(outputs, samples, others)
         fallen = next((n for n, r in results.items() if r.first), None)
         reduced = {}
         if reduce and fallen:
@@ -90,16 +102,44 @@ def compare(
                 reduce, spec.methods[fallen], inputs, fall, drop, lowering, names
             )
             reduced = {"reduced": {"folder": reduce.name, "module": module}}
-    return {
+    result = {
         **reduced,
         "label": program.label,
         "model": program.request.model_label,
         "recipe": program.recipe,
         "drop_db": drop,
         "executorch": importlib.metadata.version("executorch"),
-        "program": _program(program.program, cpu_ms),
+        "program": described,
         "methods": {name: _described(r, len(samples[name])) for name, r in results.items()},
     }
+    before = (
+        {
+            "label": other.label,
+            "program": described_other,
+            "methods": {
+                name: {"outputs": {"program": _figures(r.other)}, "modules": []}
+                for name, r in results.items()
+                if r.other
+            },
+        }
+        if other
+        else {}
+    )
+    return result, before
+
+
+def _outputs(
+    of: Built,
+    cases: Mapping[str, Sequence[Case]],
+    work: Path,
+    told: Callable[[str], None],
+) -> dict[str, Sequence[Sequence[Any]]]:
+    """Outputs of a program, by method and case."""
+    outputs = {}
+    for name, of_method in cases.items():
+        told(f"Running {of.label}: {name}")
+        outputs[name] = _run(of.program, of.data, of.manifest, of_method, work)
+    return outputs
 
 
 def _chosen(spec: ModelSpec, methods: Sequence[str], label: str) -> ModelSpec:
@@ -115,17 +155,10 @@ def _chosen(spec: ModelSpec, methods: Sequence[str], label: str) -> ModelSpec:
 
 def _run(
     program: Path, data: Sequence[Path], manifest: Path | None, cases: Sequence[Case], work: Path
-) -> tuple[list[Sequence[Any]], Measured]:
+) -> list[Sequence[Any]]:
     file = work / "cases.safetensors"
     expected.write(file, list(cases))
-    return ProgramRun(program, data, manifest, file, [], work).run()
-
-
-def _program(file: Path, cpu_ms: float) -> dict[str, Any]:
-    members = ("operators", "backends", "delegates", "instructions")
-    described = tables.describe_methods(pte.read(file).program)
-    methods = {m["name"]: {member: m[member] for member in members} for m in described}
-    return {"bytes": file.stat().st_size, "cpu_ms": round(cpu_ms, 3), "methods": methods}
+    return ProgramRun(program, data, manifest, file, [], work).run()[0]
 
 
 def _described(result: MethodResult, samples: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from etlink import pte, schema, tables
+from etlink import pte, tables
 
 _CALL = "native_call_"
 _DELEGATE, _EXECUTE = "DELEGATE_CALL", "Method::execute"
@@ -58,7 +58,7 @@ def read(etdump: Path, method: str, program: Path) -> Timeline:
     """
     from executorch.devtools import Inspector
 
-    backends = _backends(program, method)
+    backends, _ = tables.calls_of(pte.read(program).program, method)
     timeline = Timeline()
 
     def delegate(instruction: int) -> Delegate:
@@ -148,18 +148,3 @@ def _ranked(calls: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
         times.setdefault(name, []).append(ms)
     rows = [{"name": n, "calls": len(ms), "ms": sum(ms)} for n, ms in times.items()]
     return sorted(rows, key=lambda r: (-r["ms"], r["name"]))
-
-
-def _backends(program: Path, method: str) -> dict[int, str]:
-    """The backend that is called, by the number of the instruction."""
-    kinds = schema.program_class("InstructionArguments")
-    backends = {}
-    for plan in pte.read(program).program.executionPlan:
-        if tables.text(plan.name) != method:
-            continue
-        for chain in plan.chains or []:
-            for number, instruction in enumerate(chain.instructions or []):
-                if instruction.instrArgsType == kinds.DelegateCall:
-                    delegate = plan.delegates[instruction.instrArgs.delegateIndex]
-                    backends[number] = tables.text(delegate.id)
-    return backends

@@ -29,12 +29,14 @@ class Target:
       request: model, program and data files.
       manifest: of the program.
       recipe: label of the recipe.
+      report: of the program; None: the command does not read it.
       file_bytes: of the .pte and all its .ptd files.
     """
 
     request: flags.Request
     manifest: Path
     recipe: str
+    report: Path | None
     file_bytes: int
 
     @property
@@ -98,7 +100,8 @@ def of(options: argparse.Namespace) -> Target:
     if note:
         print(note, file=sys.stderr)
     size = sum(p.stat().st_size for p in files)
-    return Target(request, manifest, options.target_recipe, size)
+    report = Path(options.target_report).absolute() if options.target_report else None
+    return Target(request, manifest, options.target_recipe, report, size)
 
 
 def import_torch() -> None:

@@ -16,8 +16,17 @@ _MOST_DB = 80.0
 _WHOLE = "the model"
 
 
-def page(result: Mapping[str, Any]) -> str:
+def page(
+    result: Mapping[str, Any],
+    columns: Sequence[str] = (),
+    changes: Sequence[Sequence[str]] = (),
+) -> str:
     """The page.
+
+    Args:
+      result: what `et divergence` writes.
+      columns: of the table of changes.
+      changes: rows of what another build has otherwise.
 
     Raises:
       ValueError: a member is missing.
@@ -25,6 +34,8 @@ def page(result: Mapping[str, Any]) -> str:
     return render(
         "divergence.html.jinja",
         result=result,
+        columns=columns,
+        changes=changes,
         methods=[
             {"name": name, **method, "tree": tree(method)}
             for name, method in result["methods"].items()
