@@ -78,6 +78,8 @@ class Fall:
       before_db: its level.
       sqnr_db: its ratio.
       found_by: "values", "taps" or "cuts".
+      together: other modules that a delegate computes in one with it, so that only both can be
+        named.
     """
 
     module: str
@@ -86,6 +88,7 @@ class Fall:
     before_db: float
     sqnr_db: float
     found_by: str
+    together: tuple[str, ...] = ()
 
 
 @dataclass
@@ -451,12 +454,15 @@ class _MethodComparison:
         at = next(p for p in graph.points if _fall_is_at(first, p, compared))
         nodes = {point.node for point in compared}
         above = module_values.upstream(at.node, lambda node: node in nodes)
-        for point in graph.points:
-            if point.node in above and point not in compared and self._has_ratio(point):
+        inner = [p for p in graph.points if p.node in above and p not in compared]
+        for point in inner:
+            if self._has_ratio(point):
                 ratio, found_by = self._inner_ratio(graph, point)
                 if ratio < first.before_db - self._compare.drop:
                     return _fall(point, first.before_db, ratio, found_by)
-        return first
+        # Alone, each is right: a backend may have another kernel for all of them in one.
+        modules = dict.fromkeys(p.module for p in inner if p.module != first.module)
+        return dataclasses.replace(first, together=tuple(modules))
 
     def _inner_ratio(self, graph: _Graph, point: Point) -> tuple[float, str]:
         """The ratio of a value without a tap, and how it was found."""

@@ -100,8 +100,7 @@ def test_what_changed_is_named() -> None:
     ("change", "expected", "words"),
     [
         ({"bytes": 1500}, {"bytes": {"before": 1000, "after": 1500}}, "1.0 kB 1.5 kB"),
-        ({"ms": 0.75}, {"ms": {"before": 0.5, "after": 0.75}}, "+0.250 ms"),
-        ({"ms": 0.53}, None, ""),
+        ({"ms": 0.75}, None, ""),
         ({"ms": None}, None, ""),
         (
             {"operators": {"kernels": ["aten.linear.default"]}},
@@ -122,6 +121,16 @@ def test_what_a_module_became(change: Any, expected: Any, words: str) -> None:
     modules = found["methods"]["forward"]["modules"]
     assert modules == ([{"name": "first", **expected}] if expected else [])
     assert words in " ".join(shown(found).split())
+
+
+@pytest.mark.parametrize(("now", "is_listed"), [(0.75, True), (0.53, False)])
+def test_time_of_modules_where_the_methods_changed(now: float, is_listed: bool) -> None:
+    after = copy.deepcopy(saved("1.5.1"))
+    after["program"]["methods"]["forward"]["ms"] = 2.5
+    after["program"]["methods"]["forward"]["modules"][0]["ms"] = now
+    found = changed(saved(), after)
+    assert bool(found["methods"]["forward"]["modules"]) == is_listed
+    assert ("+0.250 ms" in shown(found)) == is_listed
 
 
 def test_modules_of_one_build_only() -> None:

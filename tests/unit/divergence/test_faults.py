@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +75,20 @@ def recipe_of(name: str, fault: Fault | None) -> Any:
     return fault.applied(recipe) if fault else recipe
 
 
-def compared(net: Any, inputs: Any, name: str, fault: Fault | None = None) -> MethodResult:
+def compared(
+    net: Any,
+    inputs: Any,
+    name: str,
+    fault: Fault | None = None,
+    change: Callable[[Path], None] = lambda file: None,
+) -> MethodResult:
+    """Compares a net; `fault` is in its passes, and `change` changes each .pte before it runs."""
     spec = ModelSpec({"forward": Method(net, inputs)})
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
 
         def run(file: Path, cases: Sequence[Case]) -> list[Sequence[Any]]:
+            change(file)
             expected.write(work / "cases.safetensors", list(cases))
             given = ProgramRun(file, [], None, work / "cases.safetensors", [], work)
             return given.run()[0]

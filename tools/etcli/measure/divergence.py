@@ -182,6 +182,8 @@ def conclusion(method: Mapping[str, Any], drop: float) -> str:
     if not first:
         return f"No module is worse than what it is computed from by more than {drop:g} dB."
     where = f"module {first['module']}" if first["module"] else "the model's own operators"
+    if first["together"]:
+        where += f", computed in one with {', '.join(first['together'])}"
     line = f", {first['line']}" if first["line"] else ""
     got = -math.inf if first["sqnr_db"] is None else first["sqnr_db"]
     ratio = "far off" if got == -math.inf else f"{got:.1f} dB"
