@@ -262,7 +262,7 @@ class _Graph:
 
 @dataclass(frozen=True)
 class _Tapped:
-    """What taps showed.
+    """Values of taps.
 
     Attributes:
       compared: values of points.

@@ -448,7 +448,7 @@ def _matches(
 
 
 def _is_of_kind(value: torch.Tensor | None, tensor: torch.Tensor) -> bool:
-    """Tells whether both are floats; a backend's own operators return integers in their place."""
+    """Tells whether both are floats; a backend's own operators return integers instead."""
     return value is None or value.is_floating_point() == tensor.is_floating_point()
 
 

@@ -99,7 +99,7 @@ class _Program:
 
 @dataclass(frozen=True)
 class Divergence:
-    """What `et divergence` writes, as far as two of them are compared."""
+    """The part of a divergence that is compared."""
 
     label: str
     program: _Program
@@ -249,7 +249,7 @@ def show(changed: Mapping[str, Any], out: Printer) -> None:
 
 
 def title(changed: Mapping[str, Any]) -> str:
-    """What the program is compared with."""
+    """Names the program that this one is compared with."""
     version = changed["executorch"]["before"]
     return (
         f"against the program of ExecuTorch {version}" if version else "against the other program"

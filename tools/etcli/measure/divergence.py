@@ -107,7 +107,7 @@ def command(options: argparse.Namespace) -> Outcome:
 
 
 def _of_other(name: str) -> tuple[against.Divergence | None, Path | None]:
-    """What --against names: a saved divergence, or a program."""
+    """Reads the value of --against: a saved divergence, or the path of a program."""
     if not name:
         return None, None
     path = paths.existing(name).absolute()
