@@ -9,6 +9,7 @@ def _et_backend_impl(ctx):
         device_files = ctx.attr.device_files,
         packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
         emulator = [target[EtPackagesInfo] for target in ctx.attr.emulator],
+        is_emulated = ctx.attr.is_emulated,
         not_emulated = ctx.attr.not_emulated,
     )]
 
@@ -29,6 +30,7 @@ et_backend_rule = rule(
         "id": attr.string(
             doc = "Name in the runtime's registry; empty for ExecuTorch's own kernels.",
         ),
+        "is_emulated": attr.bool(doc = "True: it has an emulator. `et_backend` sets it."),
         "not_emulated": attr.string(
             doc = "Name of what methods of one program share on the device, and what runs programs here refuses: \"shared " +
                   "weights\". Tests, chats, evaluations and benchmarks then run a twin: a program of several methods is " +
@@ -60,6 +62,7 @@ def et_backend(name, emulator = [], not_emulated = "", **kwargs):
     """
     et_backend_rule(
         name = name,
+        is_emulated = type(emulator) != "list" or bool(emulator),
         not_emulated = select({
             Label("//rules/private:emulating_is_on"): not_emulated,
             "//conditions:default": "",

@@ -1,9 +1,14 @@
 """et_variants: programs that stand for each other, each for the devices on which it runs best."""
 
 load("//rules:providers.bzl", "EtProgramInfo", "EtVariantsInfo")
+load("//rules/private:budget_test.bzl", "et_budget_test")
 load("//rules/private:conditions.bzl", "encoded_conditions", "parse_condition")
+load("//rules/private:cost_bounds.bzl", "parse_budgets")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
+
+# Attributes of all rules that the companion has, too.
+_OF_TESTS = ("tags", "target_compatible_with", "visibility")
 
 def _et_variants_impl(ctx):
     texts = {target.label: value for target, value in ctx.attr.programs.items()}
@@ -50,6 +55,8 @@ def _prove(ctx, choices, table, page):
         inputs += [program.program, program.manifest]
     args.add("--devices", ctx.file.devices)
     args.add_all(ctx.attr.platforms, before_each = "--platform")
+    for budget in parse_budgets(ctx.label, ctx.attr.budgets):
+        args.add_all("--budget", [encoded_conditions([budget.condition]), json.encode(budget.bounds)])
     args.add("--table", table)
     args.add("--page", page)
     linker_action(
@@ -66,6 +73,7 @@ et_variants_rule = rule(
     implementation = _et_variants_impl,
     doc = "Variants. `et_variants` declares them.",
     attrs = {
+        "budgets": attr.string_list_dict(doc = "Classes of devices, as conditions, to bounds of et_program_test."),
         "devices": attr.label(
             allow_single_file = [".json"],
             default = "//rules:devices.json",
@@ -89,7 +97,7 @@ et_variants_rule = rule(
     toolchains = [EXPORTER_TOOLCHAIN],
 )
 
-def et_variants(name, programs, order = None, **kwargs):
+def et_variants(name, programs, order = None, budgets = {}, **kwargs):
     """Programs that stand for each other: one name in an app, and on each device the best of them that runs there.
 
     ```starlark
@@ -122,11 +130,42 @@ def et_variants(name, programs, order = None, **kwargs):
     An app has the programs whose conditions on `platform`, `os` and `cpu` hold for its own platform. Its interface
     chooses when the app is opened: see executorch_app_open, and `runner --variant`.
 
+    **Budgets.** A class of devices may have bounds on costs, as et_program_test has them:
+
+    ```starlark
+    et_variants(
+        name = "assistant",
+        budgets = {
+            "ram_gb = 4": ["max_rss_mb 900"],
+            "ram_gb >= 8": ["max_rss_mb 2500", "max_instructions 4e9"],
+        },
+        …
+    )
+    ```
+
+    Then `assistant.budget_test` runs each program that a device of a class may run, on the machine that tests. It fails
+    with the figure where one exceeds a bound. Programs that this machine does not run itself are left out.
+
     Args:
       name: of the target, and of the program in apps.
       programs: dict of label to list of conditions (strings).
       order: labels, best first; default: the order of `programs`.
+      budgets: dict of a condition to a list of bounds (strings).
       **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """
     conditions = {program: "\n".join(texts) for program, texts in programs.items()}
-    et_variants_rule(name = name, programs = conditions, order = programs.keys() if order == None else order, **kwargs)
+    et_variants_rule(
+        name = name,
+        budgets = budgets,
+        order = programs.keys() if order == None else order,
+        programs = conditions,
+        **kwargs
+    )
+    if budgets:
+        et_budget_test(
+            name = name + ".budget_test",
+            size = "medium",
+            counts_instructions = "max_instructions" in str(budgets),
+            variants = name,
+            **{key: value for key, value in kwargs.items() if key in _OF_TESTS}
+        )

@@ -54,6 +54,7 @@ EtBackendInfo = provider(
         "packages": "List of EtPackagesInfo that lowering for it takes.",
         "device_files": "List of strings: files that it opens on a device, and that no app has by itself.",
         "emulator": "List of EtPackagesInfo that run its programs where they are built; empty: `packages` do.",
+        "is_emulated": "Bool: whether it has an emulator, which `emulator` lists only where a program is to run.",
         "not_emulated": "String: what methods share on the device, and what runs programs here refuses; empty: nothing, " +
                         "or this target is not analyzed for a run.",
     },

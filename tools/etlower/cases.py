@@ -10,6 +10,9 @@ that loading and running added to the process, and `rss_bytes`, the most that it
 `times_calls`, it also has `call_seconds`, of the slowest case the fastest of three calls, and
 `slowest_call`, that case.
 
+A request with `asks` "missing" has only `program` beside it; the answer has `missing`, backends and
+operators that the runtime lacks.
+
 Each case finds the program as it was built: what it keeps between calls has its initial values.
 """
 
@@ -34,7 +37,9 @@ from etlower.progress import cpu_seconds, peak_memory
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs the cases of a request, and writes the outputs."""
+    """Runs the cases of a request, and writes the outputs; or says what a program lacks here."""
+    if request.get("asks") == "missing":
+        return {"missing": runtime.lacks(pte.read(Path(request["program"])))}
     library = Path(request["library"]) if request["library"] else None
     program, name = Path(request["program"]), request["name"]
     version = runtime.info(library)["version"]

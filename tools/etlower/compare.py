@@ -119,7 +119,8 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
             print(note)
         if options.runs_in:
             print(_ran(options, len(cases), measured))
-        problems += costs.exceeded(options, run, measured)
+        figures = costs.Figures(run, measured, options.valgrind)
+        problems += costs.exceeded(options.label, costs.bounds_of(options), figures)
     if not options.allow_weak_slices:
         problems += map(_weak, slices.weak())
     if options.older:

@@ -8,12 +8,13 @@ the processor's counter cannot be had.
 from __future__ import annotations
 
 import argparse
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from etlower.instructions import count
+from etlower.instructions import Count, count
 from etlower.runs import Measured, ProgramRun
 
 _SMALLER = "Raise {0}, or make weights or inputs smaller: quantize, or bound dynamic dimensions."
@@ -50,13 +51,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--valgrind", type=Path)
 
 
-def exceeded(options: argparse.Namespace, run: ProgramRun, measured: Measured) -> list[str]:
-    """Compares a run with the bounds of its test, and prints each figure.
+def bounds_of(options: argparse.Namespace) -> dict[str, float]:
+    """Reads the bounds of a command line, by name."""
+    values = {bound.name: getattr(options, bound.name) for bound in BOUNDS}
+    return {name: value for name, value in values.items() if value is not None}
 
-    Args:
-      options: the command line.
+
+@dataclass(frozen=True)
+class Figures:
+    """Costs of a program.
+
+    Attributes:
       run: the program; its calls run once more, where instructions are bounded.
       measured: of its cases.
+      valgrind: the program `valgrind.bin`; None: there is none.
+    """
+
+    run: ProgramRun
+    measured: Measured
+    valgrind: Path | None
+
+    def of(self, bound: _Bound) -> tuple[float, str]:
+        """The figure of a bound, and what it is of, for people.
+
+        Raises:
+          BuildError: this machine counts no instructions.
+        """
+        if bound is _MEMORY:
+            return self.measured.rss_bytes / 1e6, ""
+        if bound is _SECONDS:
+            slowest = f", {self.measured.slowest_call}, the fastest of three"
+            return self.measured.call_seconds, slowest
+        counted = self._counted
+        return counted.most, f", {counted.where}, counted by {counted.by}"
+
+    @functools.cached_property
+    def _counted(self) -> Count:
+        return count(self.run, self.valgrind)
+
+
+def exceeded(label: str, bounds: Mapping[str, float], figures: Figures) -> list[str]:
+    """Compares a program's costs with bounds, and prints each figure.
+
+    Args:
+      label: of what has the bounds, for people.
+      bounds: by name.
+      figures: of the program.
 
     Returns:
       A sentence per bound that is exceeded.
@@ -64,30 +104,19 @@ def exceeded(options: argparse.Namespace, run: ProgramRun, measured: Measured) -
     Raises:
       BuildError: this machine counts no instructions.
     """
-    peak, seconds = measured.rss_bytes / 1e6, measured.call_seconds
-    figures: Sequence[tuple[_Bound, Callable[[], tuple[float, str]]]] = (
-        (_MEMORY, lambda: (peak, "")),
-        (_SECONDS, lambda: (seconds, f", {measured.slowest_call}, the fastest of three")),
-        (_INSTRUCTIONS, lambda: _instructions(run, options.valgrind)),
-    )
     problems = []
-    for bound, figure in figures:
-        most = getattr(options, bound.name)
-        if most is None:
+    for bound in BOUNDS:
+        if bound.name not in bounds:
             continue
-        got, where = figure()
-        print(f"{options.label}: {bound.figure}: {_text(got)}{bound.unit}{where}")
+        most = bounds[bound.name]
+        got, where = figures.of(bound)
+        print(f"{label}: {bound.figure}: {_text(got)}{bound.unit}{where}")
         if not got <= most:
             problems.append(
                 f"{bound.name}: {bound.figure}: got {_text(got)}{bound.unit}{where}, "
                 f"expected {_text(most)}{bound.unit} or less. {bound.remedy.format(bound.name)}"
             )
     return problems
-
-
-def _instructions(run: ProgramRun, valgrind: Path | None) -> tuple[float, str]:
-    counted = count(run, valgrind)
-    return counted.most, f", {counted.where}, counted by {counted.by}"
 
 
 def _text(number: float) -> str:

@@ -236,6 +236,24 @@ def check_needs(program: pte.ProgramFile, name: str, library: Path | None = None
     Raises:
       BuildError: nothing here has a backend or an operator of it.
     """
+    library = library or emulated_library()
+    missing_here = lacks(program, library)
+    if missing_here:
+        raise BuildError(
+            f"{name}: the runtime of ExecuTorch {info(library)['version']} on this machine lacks "
+            f"{', '.join(missing_here)}.",
+            "Run it in an app for a platform whose runtime has them, which et_runner_app checks; "
+            "or declare the library that registers them: et_packages(libraries = …).",
+        )
+
+
+def lacks(program: pte.ProgramFile, library: Path | None = None) -> list[str]:
+    """Lists backends and operators of a program that nothing here has.
+
+    Args:
+      program: the file, read.
+      library: of another runtime; None: this machine's, which loads what it can.
+    """
     methods = list(tables.describe_methods(program.program))
     needs = {
         kind: sorted({name for method in methods for name in method[kind]})
@@ -243,14 +261,7 @@ def check_needs(program: pte.ProgramFile, name: str, library: Path | None = None
     }
     library = library or emulated_library()
     found = _missing(needs, library) if library else missing(needs)
-    lacks = [*found["missing_backends"], *found["missing_operators"]]
-    if lacks:
-        raise BuildError(
-            f"{name}: the runtime of ExecuTorch {info(library)['version']} on this machine lacks "
-            f"{', '.join(lacks)}.",
-            "Run it in an app for a platform whose runtime has them, which et_runner_app checks; "
-            "or declare the library that registers them: et_packages(libraries = …).",
-        )
+    return [*found["missing_backends"], *found["missing_operators"]]
 
 
 def emulated_library() -> Path | None:

@@ -68,6 +68,17 @@ def cases():
             ("soc >= SM8650", "soc has no order. Name its values: \"soc = SM8650\""),
         ])
     } | {
+        "budget_%d_test" % number: (message, dict(budgets = budgets, programs = {":program": []}))
+        for number, (budgets, message) in enumerate([
+            ({"ram_gb = 4": ["max_mb 5"]}, "got \"max_mb 5\", expected a bound, once each, such as \"max_rss_mb 1500\""),
+            ({"ram_gb = 4": ["max_rss_mb 5", "max_rss_mb 6"]}, "got \"max_rss_mb 6\", expected a bound, once each"),
+            ({"ram_gb = 4": ["max_rss_mb"]}, "budgets: \"ram_gb = 4\": max_rss_mb: got \"\", expected a number above 0"),
+            ({"ram_gb = 4": ["max_rss_mb -5"]}, "max_rss_mb: got \"-5\", expected a number above 0"),
+            ({"ram_gb = 4": ["max_instructions nan"]}, "max_instructions: got \"nan\", expected a number above 0"),
+            ({"ram_gb = 4": []}, "budgets: \"ram_gb = 4\": got no bound, expected some such as"),
+            ({"ram > 4": ["max_rss_mb 5"]}, "condition \"ram > 4\": expected a fact, one of = >= <, and a value"),
+        ])
+    } | {
         "variants_none_test": ("programs: got none, expected at least one", dict(programs = {})),
         "variants_order_test": (
             "order: got none, expected each of programs once",

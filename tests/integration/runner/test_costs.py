@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
 import re
 import struct
@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from etbuild.errors import BuildError
-from etlower import compare, instructions
+from etlower import budgets, compare, costs, instructions
 from etlower.instructions import Count, count
-from etlower.runs import ProgramRun
+from etlower.runs import Measured, ProgramRun
 
 from tests.integration.runner.runner_process import PROGRAMS
 
@@ -59,6 +59,43 @@ def test_memory_is_of_the_process_alone(tmp_path: Path) -> None:
     assert ballast
     assert 10e6 < measured.rss_bytes < 300e6
     assert measured.peak_bytes < measured.rss_bytes
+
+
+def test_budgets_of_variants(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each program is compared with the budgets of its classes, if it runs here."""
+    listed, programs = [], {}
+    for name in ("portable", "xnnpack", "embedded"):
+        run = run_of(name, tmp_path)
+        paths = {key: str(getattr(run, key)) for key in ("program", "manifest", "expected")}
+        programs[name] = f"//m:{name}"
+        data = [str(path) for path in run.data]
+        listed.append({"label": f"//m:{name}", "methods": [], "data": data, **paths})
+    small = {"class": "ram_gb = 4", "devices": 3, "bounds": {"max_rss_mb": 3}}
+    large = {"class": "ram_gb >= 8", "devices": 2, "bounds": {"max_rss_mb": 4000}}
+    table = [{**small, "programs": ["//m:xnnpack"]}, {**large, "programs": [*programs.values()]}]
+    (tmp_path / "t.json").write_text(json.dumps({"budgets": table}), encoding="utf-8")
+    (tmp_path / "p.json").write_text(json.dumps({"programs": listed}), encoding="utf-8")
+    words = ["--label=//m:t", f"--table={tmp_path}/t.json", f"--programs={tmp_path}/p.json"]
+    lacks = budgets._lacks
+    monkeypatch.setattr(
+        budgets,
+        "_lacks",
+        lambda entry, work: "NpuBackend" if "embedded" in entry["label"] else lacks(entry, work),
+    )
+    assert budgets.main(words) == 1
+    printed = capfd.readouterr()
+    [line] = [line for line in printed.err.splitlines() if line.startswith("FAILED")]
+    assert line.startswith(
+        "FAILED: //m:t: //m:xnnpack for ram_gb = 4 (3 devices): max_rss_mb: peak of the "
+    )
+    assert "expected 3 MB or less. Raise max_rss_mb" in line
+    assert "//m:portable for ram_gb >= 8 (2 devices): peak of the process's" in printed.out
+    assert "//m:embedded: not run: this machine's runtime lacks NpuBackend" in printed.out
+    monkeypatch.setattr(budgets, "_lacks", lambda entry, work: "NpuBackend")
+    assert budgets.main(words) == 1
+    assert "//m:t: no program with a budget runs on this machine." in capfd.readouterr().err
 
 
 @counts
@@ -124,12 +161,8 @@ def test_the_kernels_counter() -> None:
 def test_figures_have_digits_to_set_a_bound_by(
     figure: float, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from etlower import costs
-
     monkeypatch.setattr(costs, "count", lambda run, valgrind: Count(figure, "x", "y"))
-    names = ("max_rss_mb", "max_seconds_per_call", "valgrind")
-    options = argparse.Namespace(**dict.fromkeys(names), max_instructions=1e-9, label="//m:t")
-    run: Any = None
-    measured = argparse.Namespace(rss_bytes=0, call_seconds=0.0, slowest_call="")
-    problems = costs.exceeded(options, run, measured)  # type: ignore[arg-type]
+    nothing: Any = None
+    figures = costs.Figures(nothing, Measured(), None)
+    problems = costs.exceeded("//m:t", {"max_instructions": 1e-9}, figures)
     assert f"got {text}, x, counted by y, expected 1e-09 or less" in problems[0]

@@ -1,7 +1,7 @@
 """Checks variants on all devices of a table, and writes which device gets which.
 
 Contract: `etbundle.variants.proof --label L --variant LABEL PTE MANIFEST CONDITIONS …
---devices TABLE.json [--platform P]… --table OUT.json --page OUT.md`
+--devices TABLE.json [--platform P]… [--budget CONDITION BOUNDS]… --table OUT.json --page OUT.md`
 
 Variants come in their order, the best first; CONDITIONS are a JSON list. Proven is:
 
@@ -30,7 +30,7 @@ from etlink.json_file import decode, encode, write_json
 from etlink.manifest import Manifest
 from etlink.variants import OF_PLATFORM, Condition
 
-from etbundle.variants import devices, needs
+from etbundle.variants import budgets, devices, needs
 from etbundle.variants.devices import Device
 
 # How many devices an error names.
@@ -212,6 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--variant", nargs=4, action="append", default=[])
     parser.add_argument("--devices", type=Path, required=True)
     parser.add_argument("--platform", action="append", default=[])
+    parser.add_argument("--budget", nargs=2, action="append", default=[])
     parser.add_argument("--table", type=Path, required=True, help="JSON to write")
     parser.add_argument("--page", type=Path, required=True, help="Markdown to write")
     args = parser.parse_args(arguments)
@@ -230,7 +231,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         for label, program, manifest, conditions in args.variant
     ]
-    described = table(args.label, choices, fleet, prove(args.label, choices, fleet))
+    chosen = prove(args.label, choices, fleet)
+    described = table(args.label, choices, fleet, chosen)
+    if args.budget:
+        labels = [[choice.label for choice in fits] for fits in chosen]
+        given = [budgets.parse(*texts) for texts in args.budget]
+        described["budgets"] = budgets.rows(args.label, given, fleet, labels)
     write_json(args.table, described)
     write_text(args.page, page(described, choices))
 
