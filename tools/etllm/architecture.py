@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from executorch.examples.models.llama.model_args import ModelArgs
 
 from etllm.rotary import Rotary
@@ -20,6 +22,21 @@ class Layer:
 
     rotary: int | None = 0
     window: int = 0
+
+
+@dataclass(frozen=True)
+class Rows8:
+    """An embedding that a checkpoint holds in 8 bits.
+
+    Attributes:
+      read: int8 rows and scales (rows, groups) of a shape.
+      group: columns that share a scale.
+      required: the file, if a program with another scheme is an error; else "".
+    """
+
+    read: Callable[[Sequence[int]], tuple[torch.Tensor, torch.Tensor]]
+    group: int
+    required: str = ""
 
 
 @dataclass(frozen=True)

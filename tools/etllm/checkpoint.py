@@ -8,9 +8,10 @@ from pathlib import Path
 
 import torch
 from etbuild import BuildError, ModelContext
+from etlower.stored_weights import StoredWeight
 
 from etllm import gguf_checkpoint, hf_checkpoint, meta_checkpoint
-from etllm.architecture import Architecture
+from etllm.architecture import Architecture, Rows8
 from etllm.families import NoOwnLayers
 from etllm.hf_config import Sizes
 
@@ -18,9 +19,6 @@ _LAYOUTS = (
     "a GGUF file; or config.json with .safetensors files, as Hugging Face has them; or params.json "
     "with a .pth file, as Meta has them"
 )
-
-# Makes 8-bit rows and their scales of a shape.
-Rows8 = Callable[[Sequence[int]], tuple[torch.Tensor, torch.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -30,16 +28,18 @@ class Checkpoint:
     Attributes:
       architecture: what the model is made of.
       weight: a parameter of upstream's Transformer by its name and shape, as float32.
-      rows8: the embedding as 8-bit rows and their scales, with nothing lost, and the columns that
-        share a scale; None: it is not stored so.
+      rows8: the embedding as 8-bit rows and their scales, with nothing lost; None: it is not stored
+        so.
       check_unused: fails where the files hold weights that the model, with parameters of these
         names, would leave out.
+      stored: the integers of a parameter by its name; None: it is stored in floats.
     """
 
     architecture: Architecture
     weight: Callable[[str, Sequence[int]], torch.Tensor]
     check_unused: Callable[[Collection[str]], None]
     rows8: Rows8 | None = None
+    stored: Callable[[str], StoredWeight | None] = lambda _: None
 
 
 def find(ctx: ModelContext, *endings: str) -> dict[str, Path]:

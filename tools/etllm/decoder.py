@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from etlower import stored_weights
+from etlower.stored_weights import StoredWeight
 from executorch.examples.models.llama.llama_transformer import Transformer, construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 from torch import nn
@@ -68,6 +70,7 @@ def assign(
     model: Transformer,
     weight: Callable[[str, Sequence[int]], torch.Tensor],
     embedding: MakeEmbedding | None = None,
+    stored: Callable[[str], StoredWeight | None] = lambda _: None,
 ) -> Transformer:
     """Gives a model its weights, in place.
 
@@ -75,6 +78,7 @@ def assign(
       model: from `construct`.
       weight: a parameter by name and shape.
       embedding: makes the embedding; None: a table of floats.
+      stored: the integers of a linear layer's weight by its name; None: it has none.
 
     Returns:
       The model, which needs no gradients.
@@ -84,6 +88,10 @@ def assign(
         model.tok_embeddings = embedding(shapes.pop(EMBEDDING))
     weights = {name: weight(name, shape) for name, shape in shapes.items()}
     model.load_state_dict(weights, strict=False, assign=True)
+    for name, module in model.named_modules():
+        integers = stored(f"{name}.weight") if isinstance(module, nn.Linear) else None
+        if integers is not None:
+            stored_weights.keep(module.weight, integers)
     return model.requires_grad_(False)
 
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 
 import torch
+from etbuild import BuildError
 from torch import nn
 
-from etllm.checkpoint import Rows8
+from etllm.architecture import Rows8
 from etllm.decoder import MakeEmbedding
 from etllm.layers import Int8Embedding
 from etllm.settings import Settings
@@ -17,8 +18,6 @@ from etllm.settings import Settings
 _KEY = "quantization.embedding_quantize"
 # Upstream's operators of 2 and 4 bits are in ExecuTorch's quantized kernels.
 _PACKED = (2, 4)
-# Columns with a common scale in GGUF's 8-bit rows.
-_GGUF_GROUP = 32
 
 
 def maker(
@@ -39,7 +38,10 @@ def maker(
       BuildError: the value is malformed, or its group doesn't fit the model's width.
     """
     text = settings.llm.quantization.embedding_quantize
+    required = rows8 is not None and rows8.required
     if not text:
+        if required:
+            raise _other_scheme(settings, rows8, width)
         return None
     match = re.fullmatch(r"\s*([248])\s*,\s*(\d+|none|None)\s*", text)
     if match is None:
@@ -50,12 +52,21 @@ def maker(
     group = int(match[2]) if match[2].isdigit() and int(match[2]) else width
     if width % group or group % (8 // bits):
         raise settings.error(_KEY, f"columns that the model's width, {width}, is a multiple of")
+    if rows8 is not None and (bits, group) == (8, rows8.group):
+        return lambda shape: Int8Embedding(*rows8.read(shape))
+    if required:
+        raise _other_scheme(settings, rows8, width)
     if bits in _PACKED:
         use_hqq = settings.llm.quantization.use_hqq
         return lambda shape: _packed(table(shape), bits, group, use_hqq)
-    if rows8 is not None and group == _GGUF_GROUP:
-        return lambda shape: Int8Embedding(*rows8(shape))
     return lambda shape: Int8Embedding(*in_8_bits(table(shape), group))
+
+
+def _other_scheme(settings: Settings, rows8: Rows8, width: int) -> BuildError:
+    group = 0 if rows8.group == width else rows8.group
+    return settings.error(
+        _KEY, f'"8,{group}": {rows8.required} holds the embedding with 8 bits and these scales'
+    )
 
 
 def in_8_bits(table: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -345,7 +345,7 @@ def _module(
         lambda shape: checkpoint.weight(decoder.EMBEDDING, shape),
         checkpoint.rows8,
     )
-    decoder.assign(model, checkpoint.weight, make)
+    decoder.assign(model, checkpoint.weight, make, checkpoint.stored)
     if lora.is_given(ctx.files) and not method_adapters.is_asked(ctx):
         lora.attach(model, _adapter(ctx, model, arch))
     if keys:

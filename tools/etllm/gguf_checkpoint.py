@@ -10,12 +10,14 @@ from typing import Any
 import torch
 from etbuild import BuildError
 from etbuild.errors import listed
+from etlower.stored_weights import StoredWeight
 from executorch.examples.models.llama.model_args import ModelArgs
 from gguf import GGMLQuantizationType
+from torchao.quantization import IntxUnpackedToInt8Tensor
 
-from etllm.architecture import Architecture, Layer
+from etllm.architecture import Architecture, Layer, Rows8
 from etllm.families import FAMILIES
-from etllm.gguf_file import GgufFile
+from etllm.gguf_file import GROUP, GgufFile
 from etllm.hf_config import Sizes
 from etllm.rotary import Rotary
 
@@ -23,6 +25,8 @@ EMBEDDING = "token_embd.weight"
 HEAD = "output.weight"
 # general.architecture to whether queries and keys lie in halves; Llama's were put in pairs.
 _KINDS = {"llama": False, "qwen2": True, "qwen3": True}
+# Types whose integers and scales recipes can have.
+_BITS = {GGMLQuantizationType.Q4_0: torch.int4, GGMLQuantizationType.Q8_0: torch.int8}
 # Parameter of a transformer block to tensor of a GGUF block.
 _BLOCK = {
     "attention.wq": "attn_q",
@@ -52,12 +56,14 @@ def opened(path: Path, sizes: Sizes, label: str) -> dict[str, Any]:
     """
     file = GgufFile(path)
     arch = architecture(file, sizes, label)
+    rows8 = Rows8(lambda shape: file.q8(EMBEDDING, shape), GROUP)
     stored8 = file.type_of(EMBEDDING) == GGMLQuantizationType.Q8_0
     return {
         "architecture": arch,
         "weight": lambda name, shape: weight(file, name, shape),
         "check_unused": lambda used: check_unused(file, used, arch.args.n_layers),
-        "rows8": (lambda shape: file.q8(EMBEDDING, shape)) if stored8 else None,
+        "rows8": rows8 if stored8 else None,
+        "stored": lambda name: stored(file, name),
     }
 
 
@@ -158,6 +164,25 @@ def check_sizes(file: GgufFile, args: ModelArgs) -> None:
 def weight(file: GgufFile, name: str, shape: Sequence[int]) -> torch.Tensor:
     """One of the Transformer's parameters, as float32."""
     return file.tensor(tensor_name(name, HEAD not in file.names()), shape)
+
+
+def stored(file: GgufFile, name: str) -> StoredWeight | None:
+    """Integers and scales of one of the Transformer's parameters; None: its type has none."""
+    theirs = tensor_name(name, HEAD not in file.names())
+    kind = file.type_of(theirs) if theirs in file.names() else None
+    if kind not in _BITS:
+        return None
+    numbers, scales = file.integers(theirs)
+    scales = scales.float()
+    # XNNPACK takes no scale of 0.
+    of_zeros = scales == 0
+    numbers.view(*scales.shape, GROUP)[of_zeros] = 0
+    scales[of_zeros] = 1
+    zeros = torch.zeros_like(scales, dtype=torch.int8)
+    weight = IntxUnpackedToInt8Tensor(
+        numbers, scales, zeros, _BITS[kind], (1, GROUP), torch.float32, None
+    )
+    return StoredWeight(weight, f"{file.path.name} ({kind.name})", required=False)
 
 
 def tensor_name(name: str, tied: bool) -> str:

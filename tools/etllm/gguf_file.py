@@ -17,8 +17,8 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
 _FETCH_AGAIN = "Fetch the file again, or correct what the target's data attribute names."
 # Items of an array that are read at once.
 _FEW = 256
-# Columns that share one scale in GGML's 8-bit blocks.
-Q8_GROUP = 32
+# Columns that share one scale in blocks of Q8_0 and Q4_0.
+GROUP = 32
 
 
 class _Truncated(Exception):
@@ -206,12 +206,28 @@ class GgufFile:
         Raises:
           BuildError: the file has no such tensor, or one of another shape.
         """
-        rows, columns = shape
-        blocks = np.ascontiguousarray(self.check(name, shape).data)
-        # One block is a float16 scale followed by 32 signed bytes.
-        blocks = blocks.reshape(rows, columns // Q8_GROUP, 2 + Q8_GROUP)
+        self.check(name, shape)
+        return self.integers(name)
+
+    def integers(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """A matrix that is stored as Q8_0 or Q4_0: integers with one scale for every 32 columns.
+
+        Args:
+          name: its name in the file.
+
+        Returns:
+          int8 of (rows, columns) and float16 scales of (rows, columns / 32).
+        """
+        raw = self._tensors[name]
+        columns, rows = (int(size) for size in raw.shape)
+        # One block is a float16 scale followed by 32 signed bytes, or by 16 bytes: their lower
+        # halves have the first 16 columns, and 8 stands for 0.
+        blocks = np.ascontiguousarray(raw.data).reshape(rows, columns // GROUP, -1)
         scales = blocks[:, :, :2].copy().view(np.float16).reshape(rows, -1)
-        numbers = blocks[:, :, 2:].copy().view(np.int8).reshape(rows, columns)
+        held = blocks[:, :, 2:].copy()
+        if raw.tensor_type == GGMLQuantizationType.Q4_0:
+            held = np.concatenate((held & 15, held >> 4), axis=-1) - np.uint8(8)
+        numbers = held.view(np.int8).reshape(rows, columns)
         return torch.from_numpy(numbers), torch.from_numpy(scales)
 
     def check(self, name: str, shape: Sequence[int]) -> gguf.ReaderTensor:

@@ -12,9 +12,12 @@ import torch
 from etbuild import BuildError
 from etbuild.dtypes import FLOATS
 from etbuild.errors import listed
+from etlower.stored_weights import StoredWeight, described
 from safetensors import SafetensorError, safe_open
+from torchao.quantization import IntxUnpackedToInt8Tensor
 
-from etllm.architecture import Architecture
+from etllm import torchao_tensors
+from etllm.architecture import Architecture, Rows8
 from etllm.families import FAMILIES
 from etllm.hf_config import Sizes, architecture
 from etllm.json_values import JsonValues
@@ -98,7 +101,35 @@ def opened(
                 "The model has layers that its family lacks; its answers would be wrong.",
             )
 
-    return {"architecture": arch, "weight": weight, "check_unused": check_unused}
+    def stored(name: str) -> StoredWeight | None:
+        theirs, rows = names.source(name)
+        if theirs not in files.quantized:
+            return None
+        weight = files.quantized_tensor(theirs)
+        weight = weight if rows is None else torchao_tensors.rows(weight, rows)
+        return StoredWeight(weight, files.file_by_tensor[theirs], required=True)
+
+    return {
+        "architecture": arch,
+        "weight": weight,
+        "check_unused": check_unused,
+        "stored": stored,
+        "rows8": _rows8(files),
+    }
+
+
+def _rows8(files: _Files) -> Rows8 | None:
+    """The embedding, where it is quantized."""
+    if _EMBEDDING not in files.quantized:
+        return None
+    value, where = files.quantized_tensor(_EMBEDDING), files.file_by_tensor[_EMBEDDING]
+    if value.target_dtype != torch.int8 or bool((value.zero_point != 0).any()):
+        raise BuildError(
+            f'{where}: tensor "{_EMBEDDING}": got {described(value)}, expected 8-bit weights '
+            "without zero points.",
+            "Quantize the embedding with 8 bits, or not at all.",
+        )
+    return Rows8(lambda _: (value.qdata, value.scale), value.block_size[-1], required=where)
 
 
 def _is_tied(config: JsonValues, arch: Architecture, files: _Files) -> bool:
@@ -196,7 +227,10 @@ class _Files:
         self._read = dict.fromkeys(paths, 0)
         # Name of a tensor to name of its file.
         self.file_by_tensor: dict[str, str] = {}
+        # Name of one that torchao quantized to the tensors that it consists of.
+        self.quantized: dict[str, list[str]] = {}
         for name, file in self._open.items():
+            self.quantized |= torchao_tensors.parts(file.metadata())
             for tensor in file.keys():  # noqa: SIM118  (no mapping)
                 if tensor in self.file_by_tensor:
                     raise BuildError(
@@ -206,6 +240,15 @@ class _Files:
                 self.file_by_tensor[tensor] = name
         if index is not None:
             self._check(index)
+        for tensor, names in self.quantized.items():
+            files = {self.file_by_tensor.pop(part, "no file") for part in names}
+            if len(files) > 1 or "no file" in files:
+                raise BuildError(
+                    f'tensor "{tensor}": its parts {listed(names)} are in {listed(sorted(files))}, '
+                    "expected all in one file.",
+                    _AGAIN,
+                )
+            self.file_by_tensor[tensor] = files.pop()
 
     def _check(self, index: JsonValues) -> None:
         """Fails where files of the index are missing, or hold other tensors than it says."""
@@ -226,6 +269,14 @@ class _Files:
                     _AGAIN,
                 )
 
+    def quantized_tensor(self, name: str) -> IntxUnpackedToInt8Tensor:
+        """One that torchao quantized, with scales in float32."""
+        where = self.file_by_tensor[name]
+        file = self._reopened(where)
+        tensors = {part: file.get_tensor(part) for part in self.quantized[name]}
+        self._read[where] += sum(tensor.nbytes for tensor in tensors.values())
+        return torchao_tensors.read(name, file.metadata()[name], tensors, where)
+
     def tensor(self, name: str, rows: slice | None, whole: Sequence[int]) -> torch.Tensor:
         """A tensor of the shape `whole`, or rows of it, as float32."""
         if name not in self.file_by_tensor:
@@ -234,6 +285,10 @@ class _Files:
                 f"there are {len(self.file_by_tensor)} tensors and none of that name.",
                 "Give the target all files of the checkpoint, and its own config.json.",
             )
+        if name in self.quantized:
+            values = self.quantized_tensor(name).dequantize()
+            self._check_shape(name, tuple(values.shape), whole)
+            return values if rows is None else values[rows].contiguous()
         file = self._reopened(self.file_by_tensor[name])
         header = file.get_slice(name)
         dtype, stored = header.get_dtype(), tuple(header.get_shape())
@@ -243,15 +298,18 @@ class _Files:
                 f"one of {', '.join(FLOATS)}: numbers of another type need scales.",
                 "Take the checkpoint in floating point: recipes quantize it.",
             )
+        self._check_shape(name, stored, whole)
+        values = header[rows] if rows is not None else file.get_tensor(name)
+        self._read[self.file_by_tensor[name]] += values.nbytes
+        return values.to(torch.float32).contiguous()
+
+    def _check_shape(self, name: str, stored: Sequence[int], whole: Sequence[int]) -> None:
         if stored != tuple(whole):
             raise BuildError(
                 f'{self.file_by_tensor[name]}: tensor "{name}": got shape {stored}, '
                 f"expected {tuple(whole)}.",
                 "config.json and the weights belong to different models.",
             )
-        values = header[rows] if rows is not None else file.get_tensor(name)
-        self._read[self.file_by_tensor[name]] += values.nbytes
-        return values.to(torch.float32).contiguous()
 
     def _reopened(self, name: str) -> Any:
         if self._read[name] > _MAPPED_BYTES:

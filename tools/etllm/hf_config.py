@@ -69,7 +69,7 @@ def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes
         raise NoOwnLayers(config.pair("model_type"))
     family = FAMILIES[kind]
     for key in _NOT_OWN:
-        if config.values.get(key):
+        if config.values.get(key) and not _is_of_torchao(config.values[key]):
             raise NoOwnLayers(config.pair(key))
     config = _completed(config, kind)
     layers, rotaries = _layers(config, kind, sizes)
@@ -87,6 +87,10 @@ def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes
         only_here=only_here,
         metadata=_metadata(config, generation),
     )
+
+
+def _is_of_torchao(quantization: object) -> bool:
+    return isinstance(quantization, dict) and quantization.get("quant_method") == "torchao"
 
 
 def _completed(config: JsonValues, kind: str) -> JsonValues:

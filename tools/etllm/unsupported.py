@@ -89,8 +89,8 @@ REASONS: dict[str, tuple[str, str]] = {
         'Give et_llm adapters = {"name": [its two files]}, or name it in multimethod.methods.',
     ),
     "base.preq_mode": (
-        "quantized checkpoints are not read",
-        "Take a checkpoint in floating point, or a GGUF file.",
+        "upstream's own format for it is read by its export_llm alone",
+        "Take a checkpoint in floats or of torchao, or a GGUF file.",
     ),
     "base.tokenizer_path": (
         "the tokenizer is a file of the target",

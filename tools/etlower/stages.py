@@ -48,6 +48,7 @@ from etlower import (
     prefixes,
     runnable,
     state,
+    stored_weights,
     training,
     undelegated,
     writes,
@@ -131,7 +132,7 @@ def _run(
         recipe.quantization_recipe.check(modules)
     with progress.stage("quantize"):
         if StageType.SOURCE_TRANSFORM in requested:
-            modules = transform_sources(modules, recipe, label)
+            modules = transform_sources(modules, recipe, label, watch.noted)
         if StageType.QUANTIZE in requested:
             modules = quantize(modules, spec, recipe, label, watch.noted)
     if any(module is not spec.methods[name].module for name, module in modules.items()):
@@ -193,14 +194,17 @@ def _graphs(
 
 
 def transform_sources(
-    modules: Mapping[str, Any], recipe: ExportRecipe, label: str
+    modules: Mapping[str, Any],
+    recipe: ExportRecipe,
+    label: str,
+    noted: Callable[[str], None] = _unwatched,
 ) -> dict[str, Any]:
     """Applies torchao's quantization of a recipe to eager modules, for an export.
 
     Raises:
       BuildError: the recipe has several torchao configurations, or the model is exported already.
     """
-    copies = quantized_sources(modules, recipe, label)
+    copies = quantized_sources(modules, recipe, label, noted)
     for name, module in copies.items():
         if module is not modules[name]:
             unwrap_tensor_subclass(module)
@@ -208,17 +212,21 @@ def transform_sources(
 
 
 def quantized_sources(
-    modules: Mapping[str, Any], recipe: ExportRecipe, label: str
+    modules: Mapping[str, Any],
+    recipe: ExportRecipe,
+    label: str,
+    noted: Callable[[str], None] = _unwatched,
 ) -> dict[str, Any]:
     """Copies of eager modules as torchao quantizes them; themselves, if the recipe has none of it.
 
     Raises:
-      BuildError: as for `transform_sources`.
+      BuildError: as for `transform_sources`; or weights are stored in another scheme.
     """
     configs = (
         recipe.quantization_recipe and recipe.quantization_recipe.ao_quantization_configs
     ) or []
     if not configs:
+        stored_weights.put(modules, (), label, noted)
         return dict(modules)
     if len(configs) > 1 and not all(isinstance(c.filter_fn, OwnedLayers) for c in configs):
         raise BuildError(
@@ -238,6 +246,7 @@ def quantized_sources(
     # replaces them.
     weights = {id(p): p for module in modules.values() for p in module.parameters()}
     copies = {n: with_parent(m) for n, m in deep_copy(dict(modules), weights).items()}
+    stored_weights.put(copies, configs, label, noted)
     for config in configs:
         _quantize_sources(copies, config)
     return copies
@@ -302,6 +311,8 @@ class _Once:
 
     def __call__(self, module: torch.nn.Module, name: str) -> bool:
         if id(module) in self._seen or not self._inner(module, name):
+            return False
+        if stored_weights.is_quantized(module):
             return False
         self._seen[id(module)] = module
         return True

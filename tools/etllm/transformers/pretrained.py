@@ -20,8 +20,13 @@ import transformers  # noqa: E402
 from etbuild import BuildError, ModelContext, ModelSpec  # noqa: E402
 from etbuild.dtypes import FLOATS  # noqa: E402
 from etbuild.errors import listed  # noqa: E402
+from etlower import stored_weights  # noqa: E402
+from etlower.stored_weights import StoredWeight  # noqa: E402
 from safetensors import safe_open  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
+from torchao.utils import TorchAOBaseTensor  # noqa: E402
+
+from etllm import torchao_tensors  # noqa: E402
 
 # A build has nobody who watches bars, and `load` reports what is missing.
 transformers.logging.set_verbosity_error()
@@ -98,7 +103,25 @@ class Checkpoint:
                 trust_remote_code=False,
             )
         self._check_types(model)
+        self._keep_integers(model)
         return Loaded(model.eval(), tuple(sorted(loaded["missing_keys"])))
+
+    def _keep_integers(self, model: torch.nn.Module) -> None:
+        """Gives layers that torchao quantized their floats, and notes the integers, in place."""
+        for name, module in model.named_modules():
+            weight = getattr(module, "weight", None)
+            if not isinstance(weight, TorchAOBaseTensor):
+                continue
+            if not isinstance(module, torch.nn.Linear):
+                raise BuildError(
+                    f"{self.label}: checkpoint: {name} ({type(module).__name__}): got "
+                    f"{type(weight).__name__}, expected floats: only linear layers keep integers.",
+                    _UNQUANTIZED,
+                )
+            stored = torchao_tensors.exportable(weight, f"{name}.weight", self.label)
+            module.weight = torch.nn.Parameter(stored.dequantize(), requires_grad=False)
+            source = f"the checkpoint ({_CONFIG}: quantization_config)"
+            stored_weights.keep(module.weight, StoredWeight(stored, source, required=True))
 
     def _check_types(self, model: torch.nn.Module) -> None:
         """Refuses files that hold a model's floats as whole numbers, or in 8 bits.
@@ -239,11 +262,11 @@ def _check(values: dict[str, Any], label: str) -> None:
             "declare it with et_model.",
         )
     quantized = values.get("quantization_config")
-    if quantized:
-        method = quantized.get("quant_method") if isinstance(quantized, dict) else quantized
+    method = quantized.get("quant_method") if isinstance(quantized, dict) else quantized
+    if quantized and method != "torchao":
         raise BuildError(
             f"{label}: {_CONFIG}: quantization_config: got weights that are quantized with "
-            f'"{method}", expected floating-point weights.',
+            f'"{method}", expected floating-point weights, or "torchao".',
             _UNQUANTIZED,
         )
     model_type = values.get("model_type")
