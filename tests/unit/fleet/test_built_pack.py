@@ -49,3 +49,12 @@ def test_the_first_chips_get_the_first_program() -> None:
     assert play.group_of(config, {**phone, "model": "SM8550"}) == _INT8
     assert play.group_of(config, {**phone, "model": "?"}) == _FP32
     assert play.group_of(config, {**phone, "model": "?", "ram": 3 * 2**30}) == "other"
+
+
+def test_a_release_has_what_downloads_need() -> None:
+    """Conditions of each program, and a hash of each file."""
+    found = manifests.read(Path("tests/unit/fleet/downloads/manifest.json"))
+    assert [variant.program for variant in found.variants["pictures"]] == _ALL.split()
+    for program in found.programs.values():
+        for path in (program.file, *program.data):
+            assert len(found.files[path].sha256) == 64
