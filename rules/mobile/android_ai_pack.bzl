@@ -1,44 +1,18 @@
 """et_android_ai_pack: variants as an AI pack of Play for On-device AI."""
 
-load("//rules:providers.bzl", "EtAssetsInfo")
+load("//rules/mobile/private:pack_action.bzl", "PACK_ATTRIBUTES", "check_name", "pack_assets")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/exporter:linker_action.bzl", "linker_action")
-load("//toolchains/python:paths.bzl", "pair_format")
 
 def _et_android_ai_pack_impl(ctx):
     pack = ctx.attr.pack or ctx.label.name
-    for name, value in {"folder": ctx.attr.folder, "pack": pack}.items():
-        if not _is_name(value):
-            fail(("%s: %s: got \"%s\", expected letters, digits and underscores, and a letter first, such as " +
-                  "\"assistant\".") % (ctx.label, name, value))
-    assets = ctx.attr.assets[EtAssetsInfo]
-    if not assets.variants:
-        fail(("%s: assets: got no variants in %s, expected an et_assets whose programs have an et_variants.") %
-             (ctx.label, assets.label))
-    output = ctx.actions.declare_directory(ctx.label.name)
-    args = ctx.actions.args()
-    args.add("--label", ctx.label)
-    args.add("--pack", pack)
-    args.add("--folder", ctx.attr.folder)
-    args.add("--manifest", assets.manifest)
-    for entry in assets.files:
-        args.add("--file", entry.file, format = pair_format(entry.path))
-    args.add("--devices", ctx.file.devices)
-    args.add_all("--output", [output], expand_directories = False)
-    linker_action(
+    check_name(ctx.label, "pack", pack)
+    output = pack_assets(
         ctx,
         module = "etbundle.mobile.ai_pack",
-        arguments = args,
-        inputs = [entry.file for entry in assets.files] + [assets.manifest, ctx.file.devices],
-        outputs = [output],
-        mnemonic = "EtPackage",
-        progress_message = "Packing %{output}",
+        flags = {"--devices": ctx.file.devices, "--pack": pack},
+        inputs = [ctx.file.devices],
     )
     return [DefaultInfo(files = depset([output]), runfiles = ctx.runfiles([output]))]
-
-def _is_name(text):
-    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    return bool(text) and text[0] in letters and not text.strip(letters + "0123456789_")
 
 et_android_ai_pack = rule(
     implementation = _et_android_ai_pack_impl,
@@ -73,20 +47,11 @@ several et_variants in the assets, each combination is a group.
 The build fails if a group's files are larger than Play takes for a pack on a device, 1.5 GB after compression. An
 app with all its packs may have 4 GB there.
 """,
-    attrs = {
-        "assets": attr.label(
-            doc = "The et_assets with the programs of an et_variants.",
-            mandatory = True,
-            providers = [EtAssetsInfo],
-        ),
+    attrs = PACK_ATTRIBUTES | {
         "devices": attr.label(
             allow_single_file = [".json"],
             default = "//rules:devices.json",
             doc = "The table of devices: the manufacturer of each chip in Play (`play`), and chips' features.",
-        ),
-        "folder": attr.string(
-            default = "executorch",
-            doc = "Folder of the pack's assets that the app opens.",
         ),
         "pack": attr.string(doc = "Name of the pack in Gradle and in Play's API; default: the target's name."),
     },

@@ -1,7 +1,7 @@
 """Packages for Android, their tests, and what they reject."""
 
 load("//rules:defs.bzl", "et_program", "et_runner_app")
-load("//rules/mobile:defs.bzl", "et_android_aar", "et_android_ai_pack", "et_android_apk", "et_assets")
+load("//rules/mobile:defs.bzl", "et_android_aar", "et_android_ai_pack", "et_android_apk", "et_assets", "et_ios_asset_packs")
 load("//tests/analysis:tables.bzl", "declare", "failure_tests")
 load("//tests/integration/android:as_android.bzl", "as_android")
 load(":aar.bzl", "aar_test")
@@ -74,13 +74,26 @@ def cases():
     } | {
         "ai_pack_%s_%d_test" % (attribute, number): (
             "%s: got \"%s\", expected letters, digits and underscores" % (attribute, value),
-            {attribute: value},
+            {"pack": "nets"} | {attribute: value},
         )
         for attribute, values in {
             "folder": ["", "a/b", "a#group_x"],
             "pack": ["1pack", "a-b", "pack "],
         }.items()
         for number, value in enumerate(values)
+    }, assets = ":plain_assets")
+
+    failure_tests(et_ios_asset_packs, {
+        "asset_packs_prefix_%d_test" % number: (
+            "prefix: got \"%s\", expected names with dots between them, such as \"com.example.models\"" % prefix,
+            dict(prefix = prefix),
+        )
+        for number, prefix in enumerate(["", "com..x", "com.ex ample", "a/b"])
+    } | {
+        "asset_packs_without_variants_test": (
+            "assets: got no variants in @@//tests/analysis/android:plain_assets",
+            dict(prefix = "com.example"),
+        ),
     }, assets = ":plain_assets")
 
     failure_tests(et_assets, {
