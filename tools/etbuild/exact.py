@@ -35,27 +35,35 @@ class _Rule:
 # result is wrong, into one that is right.
 FOR_KERNELS = (
     "channels_last",
+    "half_result",
     "index_type",
     "integer_power",
     "integer_remainder",
     "max_pool_backward",
+    "narrow_copy",
     "negative_padding",
     "non_blocking",
+    "scalar_shape",
     "scalar_sum",
+    "scalar_type",
 )
 # Why, in a sentence on operators of each rule.
 REASONS: Mapping[str, str] = {
     "addmm": "the delegate leaves out the factors",
     "channels_last": "kernels and delegates take rows only",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
+    "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
     "index_type": "the kernel takes 64-bit indices only",
     "integer_power": "the kernel computes in doubles, which have 53 bits",
     "integer_remainder": "the kernel's result has the sign of what is divided",
     "max_pool_backward": "the kernel adds to memory that nobody has set to zero",
+    "narrow_copy": "the kernel ends the process for some sizes and for dimensions from the end",
     "negative_padding": "the kernel takes no negative numbers",
     "non_blocking": "the kernel refuses the flag",
     "reflection_pad": "the delegate pads with zeros",
+    "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
     "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
+    "scalar_type": "the kernel refuses a fraction beside whole numbers",
 }
 
 # What a recipe may be told to leave inexact (`allow_inexact` of et_recipe).
@@ -72,14 +80,18 @@ def write_out(*names: str) -> WriteOut:
           shuffled pixels of tensors whose channels lie last.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
+        "half_result": functions of 16-bit floats that upstream would give in 32 bits.
         "index_type": `gather` and `scatter` by indices that are not 64-bit integers.
         "integer_power": powers of whole numbers, also those beyond a double's 53 bits.
         "integer_remainder": `%` of whole numbers, whose sign is the divisor's.
         "max_pool_backward": the gradient of a maximum over windows.
+        "narrow_copy": copies of a part, as a slice and a copy.
         "negative_padding": padding that cuts off, as slices.
         "non_blocking": copies that do not wait, as those that do.
         "reflection_pad": as slices that are turned and joined.
+        "scalar_shape": permutations and windows of tensors without dimensions.
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
+        "scalar_type": sums and differences of whole numbers and a fraction.
 
     Returns:
       The pass.
@@ -134,7 +146,13 @@ class Written:
 
 
 def _write_out_in(module: GraphModule, names: tuple[str, ...]) -> list[Written]:
-    found = []
+    found: list[Written] = []
+    # What is made of these is looked at below.
+    for node in list(module.graph.nodes) if "integer_remainder" in names else ():
+        operator = str(node.target).removeprefix("aten.")
+        if node.op == "call_function" and operator in _COMPOSITES:
+            _replace(node, _call(operator))
+            module.recompile()
     for node in list(module.graph.nodes):
         operator = str(node.target)
         for name in names if node.op == "call_function" else ():
@@ -227,6 +245,8 @@ def _is_whole(node: Node) -> bool:
 def _integer_remainder(x: Any, y: Any) -> Any:
     import torch
 
+    if isinstance(y, int) and not x.dtype.is_signed and x.dtype != torch.bool:
+        return torch.fmod(x, y % 2 ** (8 * x.dtype.itemsize))
     rest = torch.fmod(x, y)
     return torch.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
@@ -411,7 +431,74 @@ def _sum_of_scalar(x: Any, dim: Any, keepdim: bool = False, *, dtype: Any = None
     return _scalar_sum(x, 0, dtype=dtype)
 
 
+def _gives_half(node: Node) -> bool:
+    import torch
+
+    value = node.meta["val"]
+    return isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+
+
+def _gives_half_of_numbers(node: Node) -> bool:
+    """Tells whether a 16-bit number and one of the model are the only operands."""
+    has_number = any(isinstance(value, float) for value in node.args)
+    return has_number and _gives_half(node) and node.meta["val"].dim() == 0
+
+
+def _in_single(operator: str) -> Callable[..., Any]:
+    """A function that computes in 32 bits, as the eager kernels do, and rounds its result."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        halves = (torch.float16, torch.bfloat16)
+        tensors = [value for value in args if isinstance(value, torch.Tensor)]
+        dtype = next(value.dtype for value in tensors if value.dtype in halves)
+        given = [
+            value.float() if isinstance(value, torch.Tensor) and value.dtype in halves else value
+            for value in args
+        ]
+        return _call(operator)(*given, **kwargs).to(dtype)
+
+    return function
+
+
+def _narrow(x: Any, dim: int, start: int, length: int) -> Any:
+    return x.narrow(dim, start, length).clone()
+
+
+def _permute_of_scalar(x: Any, dims: Any) -> Any:
+    return x.clone()
+
+
+def _unfold_of_scalar(x: Any, dimension: int, size: int, step: int) -> Any:
+    return x.reshape(1)[:size].clone()
+
+
+def _is_mixed(node: Node) -> bool:
+    """Tells whether the first operand has whole numbers, and the second is a fraction."""
+    first, second = (_argument(node, place, name, None) for place, name in ((0, ""), (1, "other")))
+    value = getattr(first, "meta", {}).get("val")
+    is_fraction = isinstance(second, float) or isinstance(node.kwargs.get("alpha"), float)
+    return is_fraction and value is not None and not value.dtype.is_floating_point
+
+
+def _in_floats(operator: str) -> Callable[..., Any]:
+    def function(x: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
+        import torch
+
+        return _call(operator)(x.to(torch.result_type(x, other)), other, *rest, **kwargs)
+
+    return function
+
+
+_BINARY = ("add.Tensor", "div.Tensor", "mul.Tensor", "sub.Tensor")
+# They are made of operators of which rules change some.
+_COMPOSITES = (
+    *("cosine_embedding_loss.default", "margin_ranking_loss.default", "pairwise_distance.default"),
+    *("poisson_nll_loss.default", "take_along_dim.default", "triplet_margin_loss.default"),
+)
 _COPIES = ("_to_copy.default", "to.device", "to.dtype", "to.dtype_layout", "to.other")
+_HALVES = ("angle.default", "i0.default", "native_dropout_backward.default")
 _INDEXED = ("gather.default", "scatter.src", "scatter.value", "scatter_add.default")
 # Delegates that take them with the channels last compute something else, or there are none.
 _OF_ROWS = (
@@ -419,6 +506,7 @@ _OF_ROWS = (
     *("group_norm.default", "layer_norm.default", "log_softmax.int", "pixel_shuffle.default"),
     *("pixel_unshuffle.default", "softmax.int"),
 )
+_MIXED = ("add.Scalar", "add.Tensor", "rsub.Scalar", "sub.Scalar", "sub.Tensor")
 _PADDINGS = ("constant_pad_nd.default", "pad.default")
 _POWERS = ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
 _REFLECTIONS = tuple(f"reflection_pad{n}d.default" for n in (1, 2, 3))
@@ -430,17 +518,27 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule((name,), _takes_channels_last, _in_rows(name)) for name in _OF_ROWS
     ),
     "gelu": (_Rule(("gelu.default",), _is_unquantized_tanh, _gelu),),
+    "half_result": (
+        *(_Rule((name,), _gives_half, _in_single(name)) for name in _HALVES),
+        *(_Rule((name,), _gives_half_of_numbers, _in_single(name)) for name in _BINARY),
+    ),
     "index_type": tuple(_Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
     "integer_power": (_Rule(_POWERS, _is_whole_power, _integer_power),),
     "integer_remainder": (_Rule(_REMAINDERS, _is_whole, _integer_remainder),),
     "max_pool_backward": (
         _Rule(("max_pool2d_with_indices_backward.default",), _always, _max_pool_backward),
     ),
+    "narrow_copy": (_Rule(("narrow_copy.default",), _always, _narrow),),
     "negative_padding": (_Rule(_PADDINGS, _cuts_off, _padding),),
     "non_blocking": tuple(_Rule((name,), _does_not_wait, _waiting(name)) for name in _COPIES),
     "reflection_pad": (_Rule(_REFLECTIONS, _always, _reflection_pad),),
+    "scalar_shape": (
+        _Rule(("permute.default", "permute_copy.default"), _has_no_dimension, _permute_of_scalar),
+        _Rule(("unfold.default", "unfold_copy.default"), _has_no_dimension, _unfold_of_scalar),
+    ),
     "scalar_sum": (
         _Rule(("cumsum.default",), _is_scalar, _scalar_sum),
         _Rule(("sum.dim_IntList",), _has_no_dimension, _sum_of_scalar),
     ),
+    "scalar_type": tuple(_Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
 }

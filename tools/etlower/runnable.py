@@ -114,6 +114,12 @@ def _nothing(node: Node) -> tuple[str, str] | None:
     return None
 
 
+def _doubles(node: Node) -> tuple[str, str] | None:
+    if operators.values(node)[0].dtype != torch.float64:
+        return None
+    return "got 64-bit floats, expected 32 bits", "Give it x.float(), and convert the result."
+
+
 def _convolution(node: Node) -> tuple[str, str] | None:
     [source, *_] = operators.values(node.args[0])
     if source.dim() in (3, 4):
@@ -208,6 +214,7 @@ _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
     **dict.fromkeys(("amax", "amin", "narrow_copy"), _empty),
     **dict.fromkeys(("addmm", "bmm", "mm"), _empty_product),
     "constant_pad_nd": _padding,
+    "_log_softmax": _doubles,
     "convolution": _convolution,
     "masked_select": _masked_select,
     "sum": _sum,

@@ -86,7 +86,7 @@ def _listed(result: Any) -> list[torch.Tensor]:
 def _largest(value: torch.Tensor, want: torch.Tensor) -> float:
     if not want.is_floating_point():
         return float((value != want).any())
-    return (value.double() - want.double()).abs().max().item()
+    return max((value.double() - want.double()).abs().flatten().tolist(), default=0.0)
 
 
 X, Y, B = torch.randn(3, 4), torch.randn(4, 5), torch.randn(5)
@@ -188,6 +188,49 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     ),
     "sum of a number": (lambda x: x.sum(0), (torch.tensor(3.0),)),
     "copy without waiting": (lambda x: x.to(torch.float64, non_blocking=True) * 2, (X,)),
+    **{
+        f"fraction beside {dtype} {name}": (
+            lambda x, function=function: function(x),
+            (WHOLE.to(dtype),),
+        )
+        for dtype in (torch.bool, torch.int32, torch.int64)
+        for name, function in {
+            "sum": lambda x: x + 0.5,
+            "reversed sum": lambda x: 0.5 + x,
+            "difference": lambda x: 1.5 - x if x.dtype != torch.bool else x + 1.5,
+            "multiple": lambda x: torch.add(x, 2.5, alpha=3) if x.dtype != torch.bool else x * 2.5,
+        }.items()
+    },
+    **{
+        f"remainder of bytes by {divisor}": (
+            lambda x, divisor=divisor: x % divisor,
+            (torch.arange(250, dtype=torch.uint8),),
+        )
+        for divisor in (7, -3)
+    },
+    "loss of whole numbers": (
+        lambda x, y: (
+            F.pairwise_distance(x, y),
+            F.margin_ranking_loss(x, y, y.sign(), margin=1.5, reduction="none"),
+        ),
+        (WHOLE.view(3, 3), WHOLE.flip(0).view(3, 3)),
+    ),
+    "indices from the end": (
+        lambda x, i: torch.take_along_dim(x, i, 1),
+        (X, torch.tensor([[0, -1], [-4, 2], [3, -2]])),
+    ),
+    "shape of a number": (
+        lambda x: (x.permute([]) * 2, torch.unfold_copy(x, 0, 1, 1), x.unfold(0, 1, 2)),
+        (torch.tensor(3.0),),
+    ),
+    "narrow copies": (
+        lambda x: (torch.narrow_copy(x, -1, 1, 2), torch.narrow_copy(x, 0, 1, 0)),
+        (X,),
+    ),
+    "half": (
+        lambda x, y: (x.angle(), x.i0(), y.angle(), y + 1.5, y * 0.3, y / 3.7),
+        (X.half(), torch.tensor(-2.5, dtype=torch.float16)),
+    ),
     "cumulative sum of a number": (lambda x: x.cumsum(0), (torch.tensor(3.0),)),
     "cumulative sum of a whole number": (lambda x: x.cumsum(0), (torch.tensor(3),)),
 }
