@@ -245,6 +245,7 @@ def test_paths_without_configurations(workspace: Workspace) -> None:
     assert workspace.outputs() == programs
 
 
+@pytest.mark.release
 def test_flags_of_newer_versions(workspace: Workspace) -> None:
     """With what `--config=forward` sets, a user's workspace has the same programs."""
     lines = (workspace.module / ".bazelrc").read_text().splitlines()

@@ -319,6 +319,21 @@ def test_processors(platform: str, options: list[str], expected: str | None) -> 
     assert Path(ran["program"]).stem == expected
 
 
+def test_devices_by_a_runner_for_arm() -> None:
+    """The same choices as the proof's, of what a runtime for Linux can load."""
+    (emulator,) = Path("..").resolve().glob("*executorch_qemu")
+    start = [emulator / "usr/bin/qemu-aarch64-static", "-L", emulator / "usr/aarch64-linux-gnu"]
+    runner = _HERE / "app_linux_arm64/runner"
+    for device, fits in rows():
+        facts = [word for f, v in given(device).items() for word in ("--device", f"{f}={v}")]
+        command = [*start, runner, "--app", _FILES, "--json", *facts]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (ran,) = json.loads(done.stdout)["programs"]
+        expected = next(name for name in fits if name not in _REASONS)
+        assert Path(ran["program"]).stem == expected, device.name
+
+
 def test_the_app_has_what_its_platform_can_have() -> None:
     manifest = json.loads((_HERE / "app_linux_arm64/manifest.json").read_text())
     assert _GPU not in manifest["programs"]
