@@ -79,7 +79,15 @@ def _by_modeling_code(ctx: ModelContext, lack: NoOwnLayers) -> ModelSpec:
             "Merge the adapter into the checkpoint, and remove it from the target.",
         )
     # Targets whose checkpoints need none of it do not have its packages.
-    from etllm.transformers import language
+    try:
+        from etllm.transformers import language
+    except ModuleNotFoundError as error:
+        raise BuildError(
+            f"{ctx.label}: {lack.feature}: et_llm's own layers do not have it; transformers' "
+            f"modeling code does, and the target lacks its packages ({error}).",
+            'Write packages = ["@executorch_transformers//:packages"], and in deps '
+            '"@rules_executorch//tools/etllm/transformers", as et_llm does.',
+        ) from None
 
     layers = Options(ctx.args, ctx.label).integer("layers", 0, minimum=1)
     note = (

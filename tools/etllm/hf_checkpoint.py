@@ -244,7 +244,8 @@ class _Files:
             files = {self.file_by_tensor.pop(part, "no file") for part in names}
             if len(files) > 1 or "no file" in files:
                 raise BuildError(
-                    f'tensor "{tensor}": its parts {listed(names)} are in {listed(sorted(files))}, '
+                    f'{", ".join(self._open)}: tensor "{tensor}": its parts {listed(names)} '
+                    f"are in {listed(sorted(files))}, "
                     "expected all in one file.",
                     _AGAIN,
                 )

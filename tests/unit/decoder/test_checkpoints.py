@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,15 @@ def test_what_own_layers_lack_is_named(folder, values, feature):
     with pytest.raises(NoOwnLayers) as caught:
         architecture(JsonValues.read(path, "config.json"), None, Sizes(context=32, most=8))
     assert caught.value.feature == f"config.json: {feature}"
+
+
+def test_a_target_without_the_packages_of_transformers_says_so(folder, monkeypatch):
+    place = folder("mistral")
+    change(place / "config.json", model_type="mixtral")
+    monkeypatch.setitem(sys.modules, "etllm.transformers.language", None)
+    text = failure(place)
+    assert text.startswith('//m:llm: m/config.json: "model_type": "mixtral": et_llm\'s own layers')
+    assert 'packages = ["@executorch_transformers//:packages"]' in text
 
 
 def test_windows_that_contradict_are_errors(folder):
