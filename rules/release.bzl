@@ -30,7 +30,9 @@ def _et_release_impl(ctx):
     packages = [t[EtAppPackageInfo] for t in ctx.attr.apps if EtAppPackageInfo in t]
     taken = programs_of(ctx.attr.programs)
     programs = taken.programs
-    _check(ctx, apps + packages, programs)
+
+    # As they are listed: each is taken once.
+    _check(ctx, apps + packages, [t[EtProgramInfo] for t in ctx.attr.programs if EtProgramInfo in t], bool(programs))
     entries = _entries(ctx, apps, packages)
     root = ctx.label.name + "/"
     files = [struct(path = path, file = link_file(ctx, root + path, entry.file)) for path, entry in entries.items()]
@@ -72,8 +74,8 @@ def _et_release_impl(ctx):
         ),
     ]
 
-def _check(ctx, apps, programs):
-    if not apps and not programs:
+def _check(ctx, apps, programs, has_programs):
+    if not apps and not has_programs:
         fail("%s: nothing to release. Give apps, programs or both." % ctx.label)
     for attribute, targets in (("apps", apps), ("programs", programs)):
         labels = {}

@@ -32,6 +32,7 @@ from etlink.variants import Facts
 _FORM = "See docs/howto/fleet.md for its form."
 # A table of all phones that are sold has fewer.
 _MAX_DEVICES = 100_000
+_MAX_TEXT = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +165,9 @@ def _check(table: Table) -> None:
         platforms = model.facts.get("platform", ())
         if len(platforms) != 1:
             raise FormError(f"{where}.facts has {len(platforms)} platforms, expected one")
+        for device in model.play:
+            _check_text(device.brand, f"{where}.play: brand")
+            _check_text(device.device, f"{where}.play: device")
         combinations = 1
         for values in model.one_of.values():
             combinations *= len(values)
@@ -173,6 +177,8 @@ def _check(table: Table) -> None:
     for chip, about in table.chips.items():
         for fact, values in about.facts.items():
             _check_fact(fact, values, f'it.chips["{chip}"]')
+        if about.play:
+            _check_text(about.play, f'it.chips["{chip}"].play')
     if not table.devices:
         raise FormError("it.devices is empty, expected at least one device")
 
@@ -181,8 +187,15 @@ def _check_fact(fact: str, values: tuple[str, ...], where: str) -> None:
     if not values:
         raise FormError(f"{where}: {fact} has no value; leave out what a device does not have")
     for value in values:
-        if not value.isprintable() or not value.strip():
-            raise FormError(f"{where}: {fact} has the value {value!r}, expected a printable text")
+        _check_text(value, f"{where}: {fact}")
+
+
+def _check_text(value: str, where: str) -> None:
+    if not value.isprintable() or not value.strip() or len(value) > _MAX_TEXT:
+        raise FormError(
+            f"{where} has the value {value[:_MAX_TEXT]!r}, expected a printable text of at most "
+            f"{_MAX_TEXT} characters"
+        )
 
 
 def missing_platform(platform: str, path: Path, label: str) -> BuildError:
