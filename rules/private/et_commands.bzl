@@ -50,6 +50,7 @@ et_companion = rule(
     toolchains = [CLI_TOOLCHAIN] + RUNNING_TOOLCHAINS,
 )
 
+# A target of its own: an action can run only what another target provides, with its runfiles.
 def _divergence_impl(ctx):
     script = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.symlink(output = script, target_file = ctx.executable.command, is_executable = True)

@@ -10,7 +10,7 @@ PREPROCESSING_DOC = ("How images become inputs, by the names of Hugging Face's p
                      "Default: the size of the example input, from 0 to 1.")
 
 def image_packages(labels):
-    """Finds what reads images, so that it is fetched only where some are listed.
+    """Finds what reads images, so that it is fetched only where some are listed, or a folder or rule that may have some.
 
     Args:
       labels: list of Labels, for a computed default.
@@ -18,8 +18,11 @@ def image_packages(labels):
     Returns:
       Label of an et_packages with Pillow, or None.
     """
-    images = [label for label in labels or [] if label.name.rpartition(".")[2].lower() in _IMAGES]
-    return _PACKAGES if images else None
+    for label in labels or []:
+        name = label.name.rpartition("/")[2]
+        if "." not in name or name.rpartition(".")[2].lower() in _IMAGES:
+            return _PACKAGES
+    return None
 
 def input_flags(files, preprocessing):
     """Lists the flags that name inputs; tools/etlower/flags.py reads them.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import wave
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from etbuild import BuildError, Method, ModelSpec
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors.torch import load_file
 
 from etlower.flags import Request
 from etlower.given_images import CONFIG, IMAGES, Images
@@ -56,7 +57,11 @@ def samples(
     found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in methods}
     images = Images(files, preprocessing or {}, label)
     for file in _all(files, label):
-        for name, inputs in _of_file(file, methods, images, f"{label}: {file.name}"):
+        where = f"{label}: {file.name}"
+        of_file = list(_of_file(file, methods, images, where))
+        if not of_file:
+            raise BuildError(f"{where} has no sample.", f"Put one into it, or remove it. {_NAMES}")
+        for name, inputs in of_file:
             found[name].append(inputs)
     return {name: inputs for name, inputs in found.items() if inputs}
 
@@ -138,11 +143,16 @@ def _single(method: Method) -> torch.Tensor | None:
 def _named(file: Path, where: str) -> dict[str, np.ndarray]:
     try:
         if file.suffix.lower() == ".safetensors":
-            return dict(load_file(file))
+            return {name: _as_numpy(tensor) for name, tensor in load_file(file).items()}
         with np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, SafetensorError, EOFError) as error:
+    except (OSError, ValueError, SafetensorError, EOFError, zipfile.BadZipFile) as error:
         raise _unreadable(where, error) from error
+
+
+def _as_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """The array of a tensor; NumPy lacks bfloat16, whose values fit into float32."""
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _unreadable(where: str, error: Exception) -> BuildError:
@@ -240,7 +250,7 @@ def _tensor(array: np.ndarray, example: torch.Tensor, method: Method, where: str
     """An input of a method.
 
     Raises:
-      BuildError: the shape or the type is another one than the example's.
+      BuildError: the shape or the type is another one than the example's, or there is NaN in it.
     """
     expected = tuple(example.shape)
     if array.ndim == example.dim() - 1 and expected[:1] == (1,):
@@ -253,7 +263,15 @@ def _tensor(array: np.ndarray, example: torch.Tensor, method: Method, where: str
     dtype = str(example.dtype).removeprefix("torch.")
     if not fits:
         raise BuildError(f"{where}: got an array of {array.shape}, expected {expected} {dtype}.")
+    if array.dtype.kind not in "biuf":
+        raise BuildError(f"{where}: got elements of {array.dtype}, expected {dtype}.")
     tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if bool(tensor.isnan().any()):
+        at = tuple(int(i) for i in tensor.isnan().nonzero()[0])
+        raise BuildError(
+            f"{where}: the element at {at} is NaN, so both sides would be NaN and agree.",
+            "Correct the file.",
+        )
     if tensor.is_floating_point() and example.is_floating_point():
         return tensor.to(example.dtype)
     if tensor.dtype != example.dtype:

@@ -25,7 +25,14 @@ def top1(got: Sequence[Any], expected: Sequence[Any]) -> float:
     left, right = (np.asarray(side[0]) for side in (got, expected))
     if left.shape != right.shape or not right.ndim or not right.size:
         return 0.0
-    return float((left.argmax(-1) == right.argmax(-1)).mean())
+    return float((_largest(left) == _largest(right)).mean())
+
+
+def _largest(rows: np.ndarray) -> np.ndarray:
+    """Index of the largest element of each row; -1: there is NaN in it, or no element."""
+    if not rows.shape[-1]:
+        return np.full(rows.shape[:-1], -1)
+    return np.where(np.isnan(rows).any(-1), -1, rows.argmax(-1))
 
 
 def cosine(got: Sequence[Any], expected: Sequence[Any]) -> float:
@@ -65,6 +72,8 @@ def boxes(got: Any, expected: Any) -> float:
 
 def _rows(side: Any) -> np.ndarray:
     values = np.asarray(side, "float64")
+    if values.size and (values.ndim < 2 or values.shape[-1] < 4):
+        raise ValueError(f"boxes of {values.shape}, expected (count, 4) or more columns")
     return values.reshape(-1, values.shape[-1]) if values.size else values
 
 
@@ -103,7 +112,7 @@ def word_accuracy(got: Any, expected: Any) -> float:
 def _ids(outputs: Sequence[Any]) -> np.ndarray:
     """Tokens of outputs that are not decoded: whole numbers, or the largest of each row."""
     first = np.asarray(outputs[0])
-    return first.argmax(-1) if first.dtype.kind == "f" else first
+    return _largest(first) if first.dtype.kind == "f" and first.ndim else first
 
 
 # Takes outputs as they are; and what is decoded, with the way to do that by default.

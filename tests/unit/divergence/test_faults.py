@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
 from etlower import divergence, expected, stages
@@ -138,3 +139,16 @@ def test_none_is_named_without_a_fault(kind: Any, name: str) -> None:
     result = compared(net, inputs, name)
     assert result.first is None
     assert not result.notes
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", [INT8, "int8_static_per_tensor"])
+def test_the_bad_layer_of_an_int8_net_is_named(name: str) -> None:
+    """A large weight, which no input reaches, takes the scale of its channel or of its tensor."""
+    net, inputs = made(Mlp)
+    with torch.no_grad():
+        net.layers[0].weight[0] = net.layers[0].bias[0] = 0
+        net.layers[2].weight[0, 0] = 500
+    first = compared(net, inputs, name).first
+    assert first is not None
+    assert (first[0], first[1].module) == ("quantized", "layers.2")

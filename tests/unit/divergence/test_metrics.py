@@ -65,6 +65,12 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "def decode(outputs):\n    return outputs[0].round()\n"
         "def largest(got, expected):\n    return 1 - abs(got[0] - expected[0]).max()\n"
         "def broken(got, expected):\n    return got[7]\n"
+        "def text(got, expected):\n    return 'good'\n"
+        "def nothing(got, expected):\n    pass\n"
+        "def not_a_number(got, expected):\n    return float('nan')\n"
+        "def first(outputs):\n    return outputs[0]\n"
+        "def rows(outputs):\n    return outputs[0].reshape(-1, 4)\n"
+        "def words(outputs):\n    return ' '.join(str(round(float(v))) for v in outputs[0])\n"
     )
     monkeypatch.setattr(sys, "path", [*sys.path])
     sys.modules.pop("my_metric", None)
@@ -95,6 +101,43 @@ def test_decoded(user: Path) -> None:
     assert compare._scores(given, [case([1.0, 2.0])], [case([1.2, 1.2]).outputs])
 
 
+BOXES = [[0.0, 0.0, 2.0, 2.0], [4.0, 4.0, 6.0, 6.0]]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected", "good", "bad"),
+    [
+        ({"metric": "top1"}, [[1, 3, 2]], [[1, 9, 2]], [[3, 1, 2]]),
+        ({"metric": "top1"}, [[3, 1, 2]], [[9, 1, 2]], [[np.nan, np.nan, np.nan]]),
+        ({"metric": "top1"}, [[1, 3, 2]], [[0, 1, 0]], [[1, 3]]),
+        ({"metric": "cosine"}, [1, 2, 3], [2, 4, 6], [3, 2, 1]),
+        ({"metric": "cosine"}, [1, 2, 3], [1, 2, 3], [1, 2, np.nan]),
+        ({"metric": "tokens"}, [[1, 3], [4, 2]], [[0, 1], [1, 0]], [[3, 1], [4, 2]]),
+        ({"metric": "tokens"}, [[9, 3], [4, 2]], [[2, 1], [1, 0]], [[np.nan, 1], [4, 2]]),
+        (
+            {"metric": "boxes", "decode": "my_metric:rows"},
+            BOXES,
+            BOXES[::-1],
+            [BOXES[0], [8, 8, 9, 9]],
+        ),
+        (
+            {"metric": "word_accuracy", "decode": "my_metric:words"},
+            [1, 2, 3],
+            [1.2, 2.1, 2.9],
+            [1, 3, 3],
+        ),
+        ({"metric": "my_metric:largest"}, [1.0], [0.95], [0.5]),
+    ],
+)
+def test_each_metric_passes_and_fails(
+    more: dict[str, str], expected: Any, good: Any, bad: Any, user: Path
+) -> None:
+    given = options(user, min=0.9, **more)
+    assert compare._scores(given, [case(expected)], [case(good).outputs]) == []
+    [problem] = compare._scores(given, [case(expected)], [case(bad).outputs])
+    assert problem.endswith("expected 0.9 or more")
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -102,6 +145,14 @@ def test_decoded(user: Path) -> None:
         ({"metric": "none:f"}, "No module named 'none'"),
         ({"metric": "boxes"}, "decode is missing"),
         ({"metric": "my_metric:broken"}, "input 0: the metric failed: IndexError"),
+        ({"metric": "my_metric:text"}, "input 0: the metric failed: ValueError"),
+        ({"metric": "my_metric:nothing"}, "input 0: the metric failed: TypeError"),
+        ({"metric": "my_metric:not_a_number"}, "the metric returned nan, expected a number"),
+        (
+            {"metric": "boxes", "decode": "my_metric:first"},
+            r"boxes of \(1,\), expected \(count, 4\)",
+        ),
+        ({"metric": "boxes", "decode": "my_metric:no"}, 'decode: got "my_metric:no"'),
     ],
 )
 def test_metric_that_cannot_be_used(user: Path, more: dict[str, str], message: str) -> None:
