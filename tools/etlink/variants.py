@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_VERSION = re.compile(r"[0-9][0-9.]*")
+# Longer ones are no versions; Python would refuse to read them.
+_VERSION = re.compile(r"[0-9][0-9.]{0,99}")
 
 # Facts of a device; what its values are.
 Facts = Mapping[str, Sequence[str]]
@@ -43,7 +44,8 @@ class Condition:
     def _meets(self, value: str) -> bool:
         if self.any_of:
             return value in self.any_of
-        if not (self.at_least or self.below) or not _VERSION.fullmatch(value):
+        versions = [value, *filter(None, (self.at_least, self.below))]
+        if len(versions) == 1 or not all(map(_VERSION.fullmatch, versions)):
             return False
         above = not self.at_least or numbers(value) >= numbers(self.at_least)
         return above and (not self.below or numbers(value) < numbers(self.below))

@@ -197,8 +197,10 @@ def change(folder: Path, how: Any) -> None:
     [
         ({"fact": "npu_tops", "at_least": "40"}, "the device has no npu_tops"),
         ({"fact": "soc", "matches": "SM8.*"}, "none that this version of the interface knows"),
+        ({"fact": "ram_gb", "at_least": "much"}, "it needs ram_gb >= much"),
+        ({"fact": "ram_gb", "at_least": "1", "below": ".9"}, "it needs ram_gb >= 1 < .9"),
     ],
-    ids=["fact", "sign"],
+    ids=["fact", "sign", "bound", "bounds"],
 )
 def test_conditions_of_later_rules(folder: Path, condition: dict[str, str], reason: str) -> None:
     def add(manifest: Any) -> None:

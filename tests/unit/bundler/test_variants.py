@@ -137,6 +137,10 @@ def test_all_small_fleets() -> None:
         (Condition(fact="x", below="31"), ["31"], False),
         (Condition(fact="x", at_least="2", below="3"), ["1", "4"], False),
         (Condition(fact="x"), ["1"], False),
+        (at_least("x", "new"), ["1"], False),
+        (at_least("x", "1"), ["9" * 5000], False),
+        (Condition(fact="x", below="new"), ["1"], False),
+        (Condition(fact="x", at_least="1", below="."), ["1"], False),
     ],
     ids=str,
 )

@@ -20,8 +20,10 @@ std::string joined(const std::vector<std::string>& texts, const char* between) {
   return all;
 }
 
+constexpr size_t kMaxVersion = 100;
+
 bool is_version(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos && text[0] != '.';
+  return !text.empty() && text.size() <= kMaxVersion && text.find_first_not_of("0123456789.") == std::string::npos && text[0] != '.';
 }
 
 // The number at `position`, which moves behind the next dot.
@@ -40,7 +42,8 @@ bool meets(const Manifest::Condition& condition, const std::string& value) {
   if (!condition.any_of.empty()) {
     return std::find(condition.any_of.begin(), condition.any_of.end(), value) != condition.any_of.end();
   }
-  return is_version(value) &&
+  const auto is_bound = [](const std::string& bound) { return bound.empty() || is_version(bound); };
+  return is_version(value) && is_bound(condition.at_least) && is_bound(condition.below) &&
       (condition.at_least.empty() || compare_versions(value, condition.at_least) >= 0) &&
       (condition.below.empty() || compare_versions(value, condition.below) < 0);
 }
