@@ -273,5 +273,9 @@ def test_wrong_targets_and_models_are_errors(tmp_path: Path) -> None:
     assert "Python code in the checkpoint" in message(auto_map={"AutoModel": "own.Own"})
     assert 'quantized with "gptq"' in message(quantization_config={"quant_method": "gptq"})
     assert "the weights cannot be loaded" in message(hidden_size=64)
+    more = message(num_hidden_layers=1)
+    assert "checkpoint: got model.layers.1." in more
+    assert "expected only the layers that config.json says" in more
+    assert "got no weights for" in message(num_hidden_layers=3)
     (tmp_path / "adapter_config.json").write_text("{}")
     assert "//m:net: adapters: got m/adapter_config.json, expected nothing" in message()

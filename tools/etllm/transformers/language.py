@@ -6,11 +6,13 @@ bits, metadata. What it says of et_llm's own layers was refused before this is c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from etbuild import BuildError, ModelContext, ModelSpec
+from etbuild.errors import listed
 from torch import nn
 
 from etllm import embedding, methods
@@ -53,6 +55,8 @@ def build(
             _cut(config, layers, ctx.label)
         _, _, class_name = tasks.choose(checkpoint, _TASK)
         loaded = checkpoint.load(class_name, random=False)
+        if not layers:
+            _check_depth(loaded, ctx.label)
         model = pretrained.exportable(loaded)
         ends = decoding.ends_of(checkpoint)
     decoding.fix_positions(model, length, ctx.label)
@@ -86,6 +90,24 @@ def _cut(config: Any, layers: int, label: str) -> None:
         if isinstance(value, list) and len(value) == count:
             setattr(config, name, value[:layers])
     config.num_hidden_layers = layers
+
+
+def _check_depth(loaded: pretrained.Loaded, label: str) -> None:
+    """Fails for a checkpoint with more layers than config.json says."""
+    parts = loaded.model.named_modules()
+    depths = {name: len(part) for name, part in parts if isinstance(part, nn.ModuleList)}
+
+    def is_deeper(tensor: str) -> bool:
+        numbers = ((re.match(rf"{re.escape(n)}\.(\d+)\.", tensor), d) for n, d in depths.items())
+        return any(match and int(match[1]) >= depth for match, depth in numbers)
+
+    more = [name for name in loaded.unused if is_deeper(name)]
+    if more:
+        raise BuildError(
+            f"{label}: checkpoint: got {listed(more)}, expected only the layers that config.json "
+            "says the model has: its answers would be wrong.",
+            "Give the checkpoint's own config.json; layers of the target cuts a model.",
+        )
 
 
 def _possible(

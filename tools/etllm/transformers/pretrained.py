@@ -46,10 +46,12 @@ class Loaded:
     Attributes:
       model: of transformers.
       missing: names of its parameters that the checkpoint does not have.
+      unused: names in the checkpoint that the model does not have.
     """
 
     model: Any
     missing: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class Checkpoint:
             )
         self._check_types(model)
         self._keep_integers(model)
-        return Loaded(model.eval(), tuple(sorted(loaded["missing_keys"])))
+        missing, unused = (sorted(loaded[f"{kind}_keys"]) for kind in ("missing", "unexpected"))
+        return Loaded(model.eval(), tuple(missing), tuple(unused))
 
     def _keep_integers(self, model: torch.nn.Module) -> None:
         """Gives layers that torchao quantized their floats, and notes the integers, in place."""
