@@ -4,6 +4,7 @@ module that isn't the root, and with another version of ExecuTorch."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -180,9 +181,16 @@ def test_another_version_of_executorch(workspace: Workspace) -> None:
     assert "\nexecutorch==1.4.1 \\\n    --hash=sha256:" in lock
     assert "\ntorch==2.13.0 \\\n    --hash=sha256:" in lock
     assert "@rules_executorch//toolchains/exporter:lock.update" in lock.splitlines()[1]
+    # `et` was locked with our versions of other packages.
+    ours = (workspace.module / "toolchains/exporter/locks/exporter_cp311.txt").read_text()
+    assert _pins(lock) - _pins(ours) == {"executorch==1.4.1"}
     assert (workspace.folder / "exporter.in").exists()
     workspace.replace("MODULE.bazel", "1.4.1", "1.5.0")
     said = workspace.failed(
         "@et//toolchains/runtime", "--platforms=@et//toolchains/platforms:linux_arm64"
     )
     assert "executorch: version in the locks: got 1.4.1, expected 1.5.0." in said
+
+
+def _pins(lock: str) -> set[str]:
+    return set(re.findall(r"^[\w.-]+==\S+", lock, re.MULTILINE))

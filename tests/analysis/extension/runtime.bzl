@@ -1,7 +1,7 @@
 """Tests of executorch.runtime(): what its tags say, and the errors of wrong ones."""
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
-load("//toolchains/runtime:older.bzl", "check_older_version")
+load("//toolchains/runtime:older.bzl", "check_older_version", "has_libraries")
 load("//toolchains/runtime:tag.bzl", "runtime_source")
 
 _SHA256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -71,6 +71,8 @@ def _older_versions_impl(ctx):
     env = unittest.begin(ctx)
     asserts.equals(env, [1, 3], check_older_version("1.3.1"))
     asserts.equals(env, [1, 10], check_older_version("1.10.0"))
+    for version, expected in {"1.4.1": False, "1.5.0": True, "1.10.0": True, "2.0.0.dev1": True}.items():
+        asserts.equals(env, expected, has_libraries(version))
     return unittest.end(env)
 
 older_versions_test = unittest.make(_older_versions_impl)
