@@ -223,8 +223,8 @@ Outputs, plain files in the folder `<name>`, and the same as `<name>.zip`:
     Sources/<Module>/ExecuTorch/         manifest.json, programs/, data/, assets/
     licenses/                            of the runtime, and of what the C interface contains
 
-Apps with a `main` or `srcs` of their own have neither the C interface nor the classes. The project's tests have no
-Swift compiler. Swift 6.2 on Linux compiled these classes once, and they ran a model and a chat there; never on iOS.
+Apps with a `main` or `srcs` of their own have neither the C interface nor the classes. A test before
+releases compiles them with Swift 6.0 for Linux, and runs a program with them; they never ran on iOS.
 
 Output groups: `archive`, `frameworks` (for `apple_dynamic_xcframework_import`), `resources`. Nothing is
 signed: Xcode does that when it embeds the frameworks. See docs/start/ios.md.

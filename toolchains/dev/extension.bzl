@@ -109,6 +109,35 @@ def _development_impl(module_ctx):
             "qemu-user-static=1:7.2+dfsg-7+deb12u18+b3": "c3e3ba2bd87f8c5b9a5da5ef21b5a3b82d7c63b89dd448d9ddaa4eabc5b6e402",
         },
     )
+
+    # Swift's compiler with the system that it is for, Debian 13.
+    debian_packages(
+        name = "executorch_swift",
+        build_file = Label("//toolchains/dev:unpacked.BUILD"),
+        packages = {
+            "libbsd0=0.12.2-2": "e5a85986fa6bec3307ab1bc860736b478b331882bc45e17675a7bdf88eecb43a",
+            "libc6=2.41-12+deb13u5": "b59b0625cd1a791375d40dab23a4d5d3d0641e3d0a773501becdc3725b7f99cf",
+            "libc6-dev=2.41-12+deb13u5": "858f4d477cc39324f3c6582cdebcf38928fb385bb17b40518c77a7dccd296428",
+            "libedit2=3.1-20250104-1": "b002ea172b9c1e34a67bc497c523c67bb74c3f0a4e98113cb083990a1f1d3bfe",
+            "libgcc-14-dev=14.2.0-19": "ca6f2d36d96b19b3eb71405b0b80134d8c89380b02204a2512e5c58ceb090628",
+            "libgcc-s1=14.2.0-19": "3c71917b490d1a17aed43196a2787a256ecf060526cdb20216a74bedc061b150",
+            "liblzma5=5.8.1-1+deb13u2": "b38acab30f295bf1066a6632e31cbd0a1980f2924b38040cda131d5dea5384ec",
+            "libmd0=1.1.0-2+b1": "7244ec3839b61fac0c1884fe08aaa040f26e8f1f35f1f5d3482eacefd30d1b44",
+            "libncurses6=6.5+20250216-2": "e00cbcc8c0826993f881f492c05f33ba8d79b5375dc5a2ab59c82e0c7b9179a9",
+            "libsqlite3-0=3.46.1-7+deb13u2": "0a459adaffd901109f7811ab65f58e7a957b4907d05539cf3d1184efdcde0468",
+            "libstdc++6=14.2.0-19": "ab1fa05837aa7a92aae748fd07a18a35f7d18bb4a71c4724fe2bbf0e32089de0",
+            "libswiftlang=6.0.3-2": "8279334aaf16e6b62b8d124d6d5d94cb2a92666986cec491bf4ad03a0a9ae3e4",
+            "libtinfo6=6.5+20250216-2": "8b9f6a7983e9418564e48a627518de4c03917b56efe68d7f3e93bd8fffa1cc10",
+            "libuuid1=2.41.5-0+deb13u1": "c1bf4c4c3ff48c57fabf93307dfb56996b60cfa33927afc4158b5db36fb2721e",
+            "libxml2=2.12.7+dfsg+really2.9.14-2.1+deb13u3": "e0c6b63ce4602a036a526f60fe5e6c1586710688058d98fc1001b9b3147b7efd",
+            "libzstd1=1.5.7+dfsg-1": "2f6a2aeacfc925eba8b00ac9139bc4bfccf8cacb09eb93de067074b26948eef9",
+            "linux-libc-dev=6.12.117-1": "8b4848725a2705e5b1612f2135c44300716690ba762368ab87df127e9a5ed416",
+            "swiftlang=6.0.3-2": "be005017c07f0932564c48761f7f69d2f4e942d514e106932913ca8cf594c4a1",
+            "zlib1g=1:1.3.dfsg+really1.3.1-1+deb13u1": "8c27c342230503b73dfde629642c3b352e87b554e06d60cf58772f236a305ceb",
+        },
+        purpose = "Swift's compiler, which tests of the Swift classes run",
+        suite = "trixie",
+    )
     return module_ctx.extension_metadata(reproducible = True)
 
 development = module_extension(
