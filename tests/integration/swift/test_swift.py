@@ -20,7 +20,7 @@ def repository(name: str) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the sandbox has beside the compiler: sources, the library, and an app."""
+    """Folder that the sandbox has beside the compiler: sources, the library, and an app."""
     folder = tmp_path_factory.mktemp("work")
     for source in (*_SOURCES.glob("*.swift"), Path("tests/integration/swift/main.swift")):
         shutil.copy(source, folder)
