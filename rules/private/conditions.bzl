@@ -13,8 +13,24 @@ _FACTS = {
     "vulkan": True,
 }
 
+# Constraint values of @platforms to the values of apps' platforms, where they are called otherwise.
+_CPUS = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "x86_64"}
+_SYSTEMS = {"android": "android", "ios": "ios", "linux": "linux", "macos": "macos", "osx": "macos"}
+
+def _constraint(label, text):
+    """Reads "@platforms//os:android"; None: it is no constraint value."""
+    for setting, values in (("cpu", _CPUS), ("os", _SYSTEMS)):
+        start = "@platforms//%s:" % setting
+        if text.startswith(start):
+            value = text[len(start):]
+            if value not in values:
+                fail("%s: condition \"%s\": got \"%s\", expected one of: %s." %
+                     (label, text, value, ", ".join(values)))
+            return struct(fact = setting, any_of = [values[value]], at_least = "", below = "")
+    return None
+
 def parse_condition(label, text):
-    """Reads "soc = SM8650 SM8750", "ram_gb >= 8" or "os_level < 31".
+    """Reads "soc = SM8650 SM8750", "ram_gb >= 8", "os_level < 31" or "@platforms//os:android".
 
     Args:
       label: Label, for messages.
@@ -23,6 +39,9 @@ def parse_condition(label, text):
     Returns:
       struct(fact, any_of, at_least, below): string, list of strings, two strings.
     """
+    constraint = _constraint(label, text)
+    if constraint:
+        return constraint
     words = [word for word in text.replace("\t", " ").split(" ") if word]
     if len(words) < 3 or words[1] not in ("=", ">=", "<"):
         fail(("%s: condition \"%s\": expected a fact, one of = >= <, and a value, such as \"soc = SM8650 SM8750\" or " +

@@ -65,6 +65,7 @@ def cases():
             ("ram >= 8", "got the fact \"ram\", expected one of: cpu, features, os"),
             ("ram_gb >= 8 GB", "got \"8 GB\", expected a version, such as 8 or 1.3"),
             ("os_level >= x", "got \"x\", expected a version"),
+            ("@platforms//os:windows", "got \"windows\", expected one of: android, ios, linux, macos, osx"),
             ("soc >= SM8650", "soc has no order. Name its values: \"soc = SM8650\""),
         ])
     } | {
