@@ -77,6 +77,7 @@ def test_the_other_targets_of_the_example(workspace: Workspace) -> None:
     workspace.run("build", "--nobuild", "//:smollm2", "//:smollm2_app", "//:smollm2_answer_test")
 
 
+@pytest.mark.release
 def test_a_checkpoint_becomes_a_program(workspace: Workspace) -> None:
     """The program against the eager model; then a null build."""
     workspace.run("test", "//story:story_xnnpack_test")
