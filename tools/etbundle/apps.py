@@ -99,9 +99,14 @@ def _any_platform(app: Manifest) -> Manifest:
 
 
 def _check_same(first: Manifest, other: Manifest) -> None:
-    """Fails for what the other one lacks."""
+    """Fails for what the other one lacks, but variants that are not for its platform."""
     kept = {path for path in first.files if not path.startswith(_LICENSES)}
-    missing = sorted(kept - other.files.keys()) or sorted(first.programs.keys() - other.programs)
+    programs, files = _of_variants(first)
+    missing = (
+        sorted(kept - other.files.keys() - files)
+        or sorted(first.programs.keys() - other.programs.keys() - programs)
+        or sorted(first.variants.keys() - other.variants.keys())
+    )
     if missing:
         raise BuildError(
             f"{other.label} lacks {missing[0]}, which {first.label} has.",
@@ -113,3 +118,12 @@ def _check_same(first: Manifest, other: Manifest) -> None:
             f"{json.dumps(first.executorch)} and {json.dumps(other.executorch)}.",
             "Apps in one package have the same runtime version.",
         )
+
+
+def _of_variants(app: Manifest) -> tuple[set[str], set[str]]:
+    """Names of programs that are variants, and paths of files that only those load."""
+    names = {variant.program for listed in app.variants.values() for variant in listed}
+    files: dict[bool, set[str]] = {True: set(), False: set()}
+    for name, program in app.programs.items():
+        files[name in names] |= {program.file, *program.data}
+    return names, files[True] - files[False]

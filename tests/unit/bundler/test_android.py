@@ -68,6 +68,38 @@ def test_common(arm: apps.App, tmp_path: Path) -> None:
     assert not {"binary", "libraries"} & manifest.keys()
 
 
+def with_variants(folder: Path, platform: str, *names: str, group: str = "chat") -> apps.App:
+    """An app that has some of three variants of one name."""
+    programs = {name: {"label": f"//x:{name}", "file": f"programs/{name}.pte"} for name in names}
+    kept = {path: text for path, text in FILES.items() if not path.startswith("programs/")}
+    return make_app(
+        folder,
+        platform,
+        kept | {about["file"]: name for name, about in programs.items()},
+        programs=programs,
+        variants={group: [{"program": name} for name in names]},
+    )
+
+
+def test_variants_of_one_platform(tmp_path: Path) -> None:
+    """Programs for an accelerator are in the app for its platform alone."""
+    arm = with_variants(tmp_path / "arm", "android_arm64", "npu", "gpu", "cpu")
+    x86 = with_variants(tmp_path / "x86", "android_x86_64", "gpu", "cpu")
+    for order in ([arm, x86], [x86, arm]):
+        entries = {e.name: e.source for e in apps.common(order, "//x:both", "in")}
+        manifest = json.loads(entries["in/manifest.json"])
+        listed = [variant["program"] for variant in manifest["variants"]["chat"]]
+        assert listed == ["npu", "gpu", "cpu"]
+        assert "in/programs/npu.pte" in entries
+
+
+def test_variants_that_an_app_lacks(tmp_path: Path) -> None:
+    arm = with_variants(tmp_path / "arm", "android_arm64", "npu", "cpu")
+    x86 = with_variants(tmp_path / "x86", "android_x86_64", "cpu", group="talk")
+    with pytest.raises(BuildError, match="//x:x86 lacks chat, which //x:arm has"):
+        apps.common([arm, x86], "//x:both", "in")
+
+
 @pytest.mark.parametrize(
     ("change", "said", "message"),
     [
