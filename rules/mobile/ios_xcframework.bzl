@@ -43,7 +43,7 @@ def _et_ios_xcframework_impl(ctx):
     resources = programs_folder(
         ctx,
         root = root + sources + "ExecuTorch/",
-        programs = first.programs,
+        programs = {p.label: p for app in apps.values() for p in app.programs}.values(),
         variants = first.variants,
         files = first.assets,
         platforms = apps.keys(),
@@ -141,7 +141,12 @@ def _apps(ctx):
     return by_platform
 
 def _files(app, what):
-    return [p.program for p in app.programs] if what == "programs" else app.assets
+    """Files that are the same on all platforms, and labels of variants, of which some are for one platform."""
+    if what == "assets":
+        return app.assets
+    variants = {c.program.label: True for info in app.variants for c in info.choices}
+    common = [p.program for p in app.programs if p.label not in variants]
+    return common + [info.label for info in app.variants]
 
 def _frameworks(ctx, apps):
     """Name of each framework to path in the package to File."""
