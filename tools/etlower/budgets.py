@@ -12,9 +12,7 @@ figure of something else would say nothing.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,21 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("table", "programs", "valgrind"):
         parser.add_argument(f"--{name}", type=Path, required=name != "valgrind")
     options = parser.parse_args(arguments)
-    work, progress = Path(tempfile.mkdtemp()), Progress()
-    try:
-        with progress.stage("compare"):
-            problems = compare(options, work)
-    except Exception as error:
-        sys.stderr.write(failure.message(error, options.label, progress, work, None))
-        return 1
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    for problem in problems:
-        print(f"FAILED: {options.label}: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return failure.run_test(options.label, lambda *places: compare(options, *places))
 
 
-def compare(options: argparse.Namespace, work: Path) -> list[str]:
+def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list[str]:
     """Runs each program that has a budget.
 
     Returns:
@@ -63,7 +50,7 @@ def compare(options: argparse.Namespace, work: Path) -> list[str]:
     budgets = read_object(options.table, "is not a table of variants", _HINT)["budgets"]
     listed = read_object(options.programs, "is not a list of programs", _HINT)["programs"]
     problems, ran = [], 0
-    with fields_of(options.table, _HINT):
+    with progress.stage("compare"), fields_of(options.table, _HINT):
         for entry in listed:
             classes = [b for b in budgets if entry["label"] in b["programs"]]
             if not classes:

@@ -18,10 +18,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,18 +37,7 @@ from etlower.runs import Measured, ProgramRun, case_differences
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the comparison; returns the exit code."""
     options = _parser().parse_args(arguments)
-    progress = Progress()
-    work = Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
-    try:
-        problems = compare(options, progress, work)
-    except Exception as error:
-        sys.stderr.write(failure.message(error, options.label, progress, work, None))
-        return 1
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    for problem in problems:
-        print(f"FAILED: {options.label}: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return failure.run_test(options.label, lambda *places: compare(options, *places))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import tempfile
 import textwrap
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from etbuild.errors import BuildError
@@ -47,6 +50,30 @@ def message(
             lines.append("The full stack trace:")
             lines.append(textwrap.indent(trace.rstrip(), "  | "))
     return _without_paths("\n".join(lines), tree) + "\n"
+
+
+def run_test(label: str, compare: Callable[[Progress, Path], list[str]]) -> int:
+    """Runs a comparison in a folder of its own, and prints what it finds.
+
+    Args:
+      label: the target.
+      compare: takes stages and the folder; returns a sentence per difference.
+
+    Returns:
+      The exit code: 1 for differences and errors.
+    """
+    progress = Progress()
+    work = Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
+    try:
+        problems = compare(progress, work)
+    except Exception as error:
+        sys.stderr.write(message(error, label, progress, work, None))
+        return 1
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    for problem in problems:
+        print(f"FAILED: {label}: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 def _without_paths(text: str, tree: Path) -> str:

@@ -219,6 +219,18 @@ def test_damaged_files_of_a_variant(folder: Path) -> None:
     assert f"{_NPU}.pte has 10 bytes" in found["skipped"][0]["reason"]
 
 
+def test_more_variants_than_any_app_has(folder: Path) -> None:
+    def multiply(manifest: Any) -> None:
+        programs, [first, *_] = manifest["programs"], manifest["variants"]["conv"]
+        for number in range(100):
+            programs[f"more_{number}"] = programs[_NPU]
+            manifest["variants"]["conv"].append({**first, "program": f"more_{number}"})
+
+    change(folder, multiply)
+    with pytest.raises(AppError, match=r"programs for \"conv\", expected at most 100"):
+        came_to(folder, _PHONE)
+
+
 def test_files_of_another_program_must_be_there(folder: Path) -> None:
     """Only those of variants may be missing."""
     change(folder, lambda manifest: manifest["variants"].clear())

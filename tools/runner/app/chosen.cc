@@ -1,6 +1,5 @@
 #include "tools/runner/app/chosen.h"
 
-#include <algorithm>
 #include <set>
 
 #include "tools/runner/app/device.h"
@@ -66,11 +65,8 @@ class Chooser {
   // The program of the variants `name`, which is called like them.
   Result<ChosenProgram> choose(const std::string& name, const std::vector<std::string>& data) {
     const ChosenVariant variant = TRY(choose_variant(app_, name, options_, device_, open_));
-    const auto program = std::find_if(app_->programs.begin(), app_->programs.end(), [&](const auto& each) {
-      return each.name == variant.program;
-    });
     chosen_.push_back(variant);
-    ChosenProgram chosen = of_app(*app_, *program, data);
+    ChosenProgram chosen = of_app(*app_, *app_->find(variant.program), data);
     chosen.name = name;
     return chosen;
   }
@@ -120,11 +116,11 @@ Result<ChosenProgram> named(
   if (app->variants.count(options.given) != 0) {
     return chooser.choose(options.given, options.data);
   }
+  if (const Manifest::Program* const program = app->find(options.given)) {
+    return of_app(*app, *program, options.data);
+  }
   std::string names;
   for (const Manifest::Program& program : app->programs) {
-    if (program.name == options.given) {
-      return of_app(*app, program, options.data);
-    }
     names += (names.empty() ? "" : ", ") + program.name;
   }
   return error(app->label + " has no program \"" + options.given + "\"; its programs are: " +

@@ -12,6 +12,9 @@
 namespace runner {
 namespace {
 
+// More than any app has.
+constexpr size_t kMaxVariants = 100;
+
 std::string joined(const std::vector<std::string>& texts, const char* between) {
   std::string all;
   for (const std::string& text : texts) {
@@ -100,12 +103,6 @@ const Manifest::Variant* forced(const std::vector<Manifest::Variant>& variants, 
   return nullptr;
 }
 
-const Manifest::Program& program_named(const Manifest& app, const std::string& name) {
-  return *std::find_if(app.programs.begin(), app.programs.end(), [&](const Manifest::Program& program) {
-    return program.name == name;
-  });
-}
-
 // The first condition of a variant that the device does not meet, as `unmet` says it; "": it meets all.
 std::string first_unmet(const Manifest::Variant& variant, Device& device) {
   for (const Manifest::Condition& condition : variant.conditions) {
@@ -155,6 +152,11 @@ Result<ChosenVariant> choose_variant(
     OpenDataFiles& open) {
   const std::vector<Manifest::Variant>& variants = app->variants.find(name)->second;
   ChosenVariant chosen = {name, "", {}};
+  // Each may be tried.
+  if (variants.size() > kMaxVariants) {
+    return error(app->path + " has " + std::to_string(variants.size()) + " programs for \"" + name +
+                 "\", expected at most " + std::to_string(kMaxVariants) + ".");
+  }
   if (const Manifest::Variant* const variant = forced(variants, options)) {
     chosen.program = variant->program;
     return chosen;
@@ -166,19 +168,18 @@ Result<ChosenVariant> choose_variant(
     last = problems.back().empty() ? &variant : last;
   }
   for (size_t i = 0; i < variants.size(); ++i) {
-    const Manifest::Program& program = program_named(*app, variants[i].program);
-    chosen.program = program.name;
+    chosen.program = variants[i].program;
     if (&variants[i] == last) {
       return chosen;
     }
     if (problems[i].empty()) {
-      const Status status = try_program(*app, program, options, open);
+      const Status status = try_program(*app, *app->find(chosen.program), options, open);
       if (status.ok()) {
         return chosen;
       }
       problems[i] = status.sentence();
     }
-    chosen.skipped.push_back({program.name, problems[i]});
+    chosen.skipped.push_back({chosen.program, problems[i]});
   }
   std::string reasons;
   for (const SkippedVariant& skipped : chosen.skipped) {

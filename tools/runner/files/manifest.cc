@@ -325,6 +325,15 @@ Result<Manifest> read_manifest(const std::string& path) {
   return manifest;
 }
 
+const Manifest::Program* Manifest::find(const std::string& name) const {
+  for (const Program& program : programs) {
+    if (program.name == name) {
+      return &program;
+    }
+  }
+  return nullptr;
+}
+
 std::pair<const Manifest::Program*, const Manifest::File*> adapter_of(const Manifest& manifest) {
   for (const Manifest::Program& program : manifest.programs) {
     if (!program.adapter.empty()) {

@@ -115,6 +115,8 @@ struct Manifest {
   std::set<std::string> code;         // The binary and its libraries; an installed app may have them elsewhere.
 
   const File& file(const std::string& of) const { return files.find(of)->second; }
+  // nullptr: there is no program of that name.
+  const Program* find(const std::string& name) const;
 };
 
 // An error, if the file is missing or not a manifest.
