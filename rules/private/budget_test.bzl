@@ -1,7 +1,7 @@
 """et_budget_test: compares variants with the budgets of classes of devices."""
 
 load("//rules/private:backend_packages.bzl", "running_packages")
-load("//rules/private:cost_bounds.bzl", "valgrind_words")
+load("//rules/private:cost_bounds.bzl", "emulated_backends", "valgrind_words")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//rules/private:providers.bzl", "EtVariantsInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -15,8 +15,7 @@ def _et_budget_test_impl(ctx):
     listed = []
     for choice in variants.choices:
         program = choice.program
-        if [backend for backend in program.recipe.backends.to_list() if backend.is_emulated]:
-            # What an emulator takes says nothing about the device.
+        if emulated_backends(program.recipe):
             continue
         layers |= {layer.label: layer for layer in running_packages(ctx.label, program.recipe)}
         run = program_files(ctx.label, program)

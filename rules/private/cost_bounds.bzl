@@ -54,6 +54,17 @@ def parse_budgets(label, budgets):
         parsed.append(struct(condition = parse_condition(label, condition), bounds = bounds))
     return parsed
 
+def emulated_backends(recipe):
+    """Backends whose programs an emulator runs here: what it takes says nothing about the device.
+
+    Args:
+      recipe: EtRecipeInfo.
+
+    Returns:
+      List of labels, as strings.
+    """
+    return [str(backend.label) for backend in recipe.backends.to_list() if backend.is_emulated]
+
 def cost_bounds(ctx, recipe):
     """Checks the bounds of a test.
 
@@ -67,7 +78,7 @@ def cost_bounds(ctx, recipe):
     given = {name: getattr(ctx.attr, name) for name in _BOUNDS if getattr(ctx.attr, name)}
     for name, value in given.items():
         check_count(ctx.label, name, value)
-    emulated = [str(backend.label) for backend in recipe.backends.to_list() if backend.is_emulated]
+    emulated = emulated_backends(recipe)
     if given and emulated:
         fail(("%s: %s: an emulator runs programs of %s on this machine, so figures say nothing about the device. " +
               "Remove %s, or bound a program that this machine runs itself.") %

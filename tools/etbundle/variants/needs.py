@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
-from etlink import pte
+from etlink import pte, tables
 from etlink.container import REBUILD
 from etlink.flatbuffer import Buffer, Table, field_table, number
 from etlink.variants import Condition
@@ -60,21 +60,17 @@ def of_program(path: Path) -> tuple[Condition, ...]:
     found: list[Condition] = []
     for plan in pte.read(path).program.executionPlan or []:
         for delegate in plan.delegates or []:
-            reader = _READERS.get(_text(delegate.id))
+            reader = _READERS.get(tables.text(delegate.id))
             for condition in reader(delegate, path) if reader else ():
                 if condition not in found:
                     found.append(condition)
     return tuple(found)
 
 
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
 def _qnn(delegate: Any, path: Path) -> tuple[Condition, ...]:
     """A context of QNN is for one chip, which the options of its lowering name."""
     for spec in delegate.compileSpecs or []:
-        if _text(spec.key) == "qnn_compile_spec":
+        if tables.text(spec.key) == "qnn_compile_spec":
             try:
                 data = bytes(spec.value)
                 options = Table(Buffer(data), struct.unpack_from("<I", data)[0])

@@ -96,7 +96,7 @@ public final class ChatActivity extends Activity {
 
   private void open() throws IOException {
     append("Loading.\n");
-    programs = Programs.open(AppFiles.unpack(this));
+    programs = Programs.open(AppFiles.unpack(this), new Programs.Options().state(getNoBackupFilesDir()));
     final List<String> names = programs.names();
     if (names.size() == 1) {
       begin(names.get(0));
