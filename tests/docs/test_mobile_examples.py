@@ -52,7 +52,9 @@ def test_a_call_that_the_classes_do_not_have_fails(player: Player, android: str)
     activity = player.folder / "java/com/example/chat/ChatActivity.java"
     activity.write_text(activity.read_text().replace("Programs.open(", "Programs.unpack("))
     printed = player.run(f"bazel build {android} //:chat_lib", fails=True)
-    assert re.search(r"The method unpack\(.*\) is undefined for the type Programs", printed), printed
+    assert re.search(r"The method unpack\(.*\) is undefined for the type Programs", printed), (
+        printed
+    )
 
 
 def test_the_ios_app_has_all_that_its_swift_loads(player: Player) -> None:

@@ -35,6 +35,11 @@ from etfast.unit import Unit
 _NAMELESS = "executorch.backends.xnnpack."
 
 
+def _is_nameless(partitioner: type) -> bool:
+    """Tells whether a partitioner, maybe a recipe's own, is one of such a backend."""
+    return any(each.__module__.startswith(_NAMELESS) for each in partitioner.__mro__)
+
+
 def _signature(
     traced: functional_tracer.Traced, args: Any, kwargs: Any, fake_params_buffers: Any
 ) -> Any:
@@ -73,7 +78,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
     def _gen_edge_manager_for_partitioners(partitioner: Any, *args: Any, **kwargs: Any) -> Any:
         partitioners = [p for several in (partitioner or {}).values() for p in several]
-        nameless.append(all(type(p).__module__.startswith(_NAMELESS) for p in partitioners))
+        nameless.append(all(_is_nameless(type(each)) for each in partitioners))
         try:
             return generate(partitioner, *args, **kwargs)
         finally:

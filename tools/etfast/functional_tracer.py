@@ -30,6 +30,12 @@ _WRITES = {
 # The view of a written buffer that upstream makes where it is used.
 _PERMUTE = torch.ops.aten.permute.default
 _ASSERTION = torch.ops.aten._assert_tensor_metadata.default
+# They return nothing, and stay.
+_ASSERTIONS = frozenset({_ASSERTION, torch.ops.aten._assert_scalar.default})
+# Sizes that follow from values, and what reads them if the operator does not stay.
+_ITEM = torch.ops.aten.item.default
+_SCALAR = torch.ops.aten._local_scalar_dense.default
+_UNBACKED = "unbacked_bindings"
 _SIZE = torch.ops.aten.sym_size.int
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 # ExecuTorch's namespace of operators that stand for others, with their implementation.
@@ -121,8 +127,10 @@ def check(graph_module: Any, symbolic: bool) -> None:
     written: set[str] = set()
     put: set[str] = set()
     for node in graph_module.graph.nodes:
-        if "unbacked_bindings" in node.meta:
-            raise Unsuitable
+        if _UNBACKED in node.meta:
+            if not symbolic or not _is_number_of_value(node):
+                raise Unsuitable
+            continue
         if not symbolic and any(map(_is_symbolic, _leaves(node.meta.get("val")))):
             raise Unsuitable
         if node.op in ("placeholder", "get_attr"):
@@ -148,6 +156,11 @@ def check(graph_module: Any, symbolic: bool) -> None:
             written or not isinstance(node.target, OpOverload) or not _functional(node.target)
         ):
             raise Unsuitable
+
+
+def _is_number_of_value(node: Node) -> bool:
+    """Tells whether a node is a whole number that follows from a tensor's values."""
+    return node.target in (_ITEM, _SCALAR) and isinstance(node.meta.get("val"), torch.SymInt)
 
 
 def _is_symbolic(value: Any) -> bool:
@@ -204,7 +217,7 @@ def _functional(target: OpOverload) -> bool:
         known = _FUNCTIONAL[target] = not (
             target in _SPECIAL
             or target._schema.is_mutable
-            or (not target._schema.returns and target is not _ASSERTION)
+            or (not target._schema.returns and target not in _ASSERTIONS)
             or torch.Tag.data_dependent_output in target.tags
             or torch.Tag.maybe_aliasing_or_mutating in target.tags
         )
@@ -264,13 +277,15 @@ class Tracing(Interpreter):
                 if type(late) is _Late:
                     self.env[source] = _PERMUTE(*late.args, **late.kwargs)
             args, kwargs = self.fetch_args_kwargs_from_env(node)
+            if _UNBACKED in node.meta:
+                return self._number(node, args, kwargs)
             if target in self._table:
                 return target(*args, **kwargs)
             if target._can_decompose() and target.py_kernels.get(_COMPOSITE) is not self._stays:
                 result = self._decomposed(target, args, kwargs)
                 if result is not NotImplemented:
                     return result
-            if target is not _ASSERTION and _known(node) and self._unchanged(node):
+            if target not in _ASSERTIONS and _known(node) and self._unchanged(node):
                 return self._kept(node, args, kwargs)
             return target(*args, **kwargs)
 
@@ -299,16 +314,17 @@ class Tracing(Interpreter):
                 return False
         return True
 
+    def _number(self, node: Node, args: Any, kwargs: Any) -> Any:
+        """Keeps the symbol of a number; upstream makes a new one, and gives it the old name."""
+        stays = _ITEM.py_kernels.get(_COMPOSITE) is self._stays
+        value, proxy = self._again(node, node.target if stays else _SCALAR, args, kwargs)
+        proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=self._tracer)
+        proxy.node.meta[_UNBACKED] = node.meta[_UNBACKED]
+        return value
+
     def _kept(self, node: Node, args: Any, kwargs: Any) -> Any:
-        tracer, target, value = self._tracer, node.target, node.meta["val"]
-        # As TorchFunctionMetadataMode counts calls.
-        tracer.torch_fn_metadata = target
-        tracer.torch_fn_counts[target] = tracer.torch_fn_counts.get(target, 0) + 1
-        args, kwargs = map_aggregate((args, kwargs), tracer.unwrap_proxy)
-        name = tracer.graph._target_to_str(target.overloadpacket.__name__)
-        with proxy_tensor.set_original_aten_op(target):
-            proxy = tracer.create_proxy("call_function", target, args, kwargs, name=name)
-        known = node.meta.get("tensor_meta")
+        value, proxy = self._again(node, node.target, args, kwargs)
+        tracer, known = self._tracer, node.meta.get("tensor_meta")
         if known is None or type(value) is not FakeTensor:
             return proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=tracer)
         proxy_tensor.track_tensor(value, proxy, constant=None, tracer=tracer)
@@ -316,6 +332,18 @@ class Tracing(Interpreter):
         proxy.node.meta["val"] = proxy_tensor.extract_val(value)
         proxy.node.meta["tensor_meta"] = known
         return value
+
+    def _again(self, node: Node, target: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Makes a node without running it; returns the value that it had, and its proxy."""
+        tracer = self._tracer
+        # As TorchFunctionMetadataMode counts calls.
+        tracer.torch_fn_metadata = target
+        tracer.torch_fn_counts[target] = tracer.torch_fn_counts.get(target, 0) + 1
+        args, kwargs = map_aggregate((args, kwargs), tracer.unwrap_proxy)
+        name = tracer.graph._target_to_str(target.overloadpacket.__name__)
+        with proxy_tensor.set_original_aten_op(target):
+            proxy = tracer.create_proxy("call_function", target, args, kwargs, name=name)
+        return node.meta["val"], proxy
 
 
 def _known(node: Node) -> bool:

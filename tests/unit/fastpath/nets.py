@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from etbuild import Method, ModelSpec
+from etlower.prefixes import length, prefix
 from lowerings import spec
 from torch import Tensor, nn
 
@@ -108,6 +109,21 @@ class Attention(nn.Module):
         return x
 
 
+class Prefix(nn.Module):
+    """Reads as many rows of a cache as have tokens: a size that follows from a value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(32, 32)
+        self.register_buffer("cache", torch.zeros(16, 32))
+
+    def forward(self, x: Tensor, position: Tensor) -> Tensor:
+        rows = length(position + x.shape[0], 16)
+        self.cache.index_copy_(0, torch.arange(x.shape[0]) + position, self.fc(x))
+        keys = prefix(self.cache, rows).unsqueeze(0).permute(0, 2, 1)
+        return torch.bmm(x.unsqueeze(0), keys).softmax(-1)
+
+
 class Picture(nn.Module):
     """Convolutions with a normalization to fold, a padding, and a resize."""
 
@@ -146,6 +162,12 @@ def choice() -> ModelSpec:
 def attention() -> ModelSpec:
     tokens = torch.export.Dim("tokens", min=2, max=16)
     return spec(Attention(), torch.randn(1, 5, 32), dynamic_shapes=({1: tokens},))
+
+
+def rows() -> ModelSpec:
+    tokens = torch.export.Dim("tokens", min=1, max=8)
+    inputs = torch.randn(3, 32), torch.tensor([0])
+    return spec(Prefix(), *inputs, dynamic_shapes=({0: tokens}, {}), strict=False)
 
 
 def picture() -> ModelSpec:
