@@ -64,11 +64,11 @@ def et_backend(name, emulator = [], not_emulated = "", **kwargs):
         name = name,
         is_emulated = type(emulator) != "list" or bool(emulator),
         not_emulated = select({
-            Label("//rules/private:emulating_is_on"): not_emulated,
+            Label("//toolchains/runner:emulating_is_on"): not_emulated,
             "//conditions:default": "",
         }) if not_emulated else "",
         emulator = select({
-            Label("//rules/private:emulating_is_on"): emulator,
+            Label("//toolchains/runner:emulating_is_on"): emulator,
             "//conditions:default": [],
         }) if type(emulator) == "list" and emulator else emulator,
         **kwargs

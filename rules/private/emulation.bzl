@@ -8,16 +8,15 @@ nothing but the recipe is read.
 """
 
 load("//rules/private:providers.bzl", "EtProgramInfo", "EtSharedDataInfo")
-
-_SETTING = str(Label("//rules/private:emulating"))
+load("//toolchains/runner:runner.bzl", "EMULATING")
 
 def _emulating_impl(_settings, _attr):
-    return {_SETTING: True}
+    return {EMULATING: True}
 
 _emulating = transition(
     implementation = _emulating_impl,
     inputs = [],
-    outputs = [_SETTING],
+    outputs = [EMULATING],
 )
 
 def _program_of(program):
