@@ -8,7 +8,8 @@ model, as a worker does; `--cold` leaves out that lowering, as a process of a si
 A figure is CPU seconds of this child, user and system, from the model's entry point to the written
 program: other work on the machine changes it little. What a unit gives to a second core, in a fork
 of the child, isn't counted. A round lowers with all units and without each, the next one
-does so backwards, and the median of the rounds counts. The first round also lowers without any.
+does so backwards, and the median of the rounds counts. The first round also lowers without any. A
+unit that saves more than a twentieth in it is of use, and the other rounds leave it alone.
 
 The noise of a model is the pooled standard deviation of its rounds. A unit that saves less than
 twice of it in every model is of no use.
@@ -102,6 +103,8 @@ MODELS: dict[str, Callable[[int], tuple[Any, Any]]] = {
     "llama_vulkan": llama_vulkan,
 }
 
+# The share of a lowering that is far above all noise.
+_CLEAR = 0.05
 # Models that exist for one unit, which the others don't use.
 _FOR_UNIT = {"llama_hqq": "hqq", "llama_vulkan": "vulkan_patterns"}
 
@@ -130,6 +133,8 @@ def main() -> None:
         names = [ALL, *(options.unit or units)]
         runs: list[dict[str, Any]] = []
         for number in range(options.rounds):
+            if number == 1:
+                names = [ALL, *unclear(runs)]
             for name in [NONE, *names] if number == 0 else names[:: -1 if number % 2 else 1]:
                 runs.append({"without": name, **_lower(make, name)})
                 print(f"{model}, {name}: {runs[-1]['cpu_seconds']:.2f} s", flush=True)
@@ -219,6 +224,11 @@ def figures(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "same_bytes": len({run["sha256"] for run in runs}) == 1,
         "runs": [*runs],
     }
+
+
+def unclear(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lists the units that save so little in these runs that noise may hide it."""
+    return [name for name, saved in figures(runs)["units"].items() if saved["share"] <= _CLEAR]
 
 
 def of_no_use(models: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -25,6 +25,12 @@ def test_the_median_counts() -> None:
     assert not units.figures([*runs, _run("recompile", 10.0, "b")])["same_bytes"]
 
 
+def test_what_saves_much_is_measured_once() -> None:
+    runs = [_run(units.NONE, 40.0), _run(units.ALL, 8.0)]
+    runs += [_run("recompile", 8.5), _run("hqq", 8.4), _run("create_arg", 7.9)]
+    assert units.unclear(runs) == ["create_arg", "hqq"]
+
+
 def test_noise() -> None:
     """The standard deviation within lowerings of one kind; what saves less than twice is named."""
     quiet = [_run(units.NONE, 40.0), *_rounds(units.ALL, 8.0, 9.0)]
