@@ -52,11 +52,13 @@ _SKIPPED = {
 
 # They take minutes, and other tests run most of what they show: //... only analyzes them.
 _LONG = (
+    "docs/howto/accelerators.md",
     "docs/howto/debug.md",
     "docs/howto/fleet.md",
     "docs/howto/migrate.md",
     "docs/howto/models.md",
     "docs/howto/recipes.md",
+    "examples/qat/README.md",
 )
 # Targets whose analysis fails, as their page says.
 _WRONG = {"docs/howto/recipes.md": ("//:int5",)}

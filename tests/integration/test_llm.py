@@ -97,6 +97,7 @@ def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
         workspace.replace("story/story.yaml", "max_context_length: 32", "max_context_length: 64")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -121,6 +122,7 @@ def test_mistakes_name_the_line(workspace: Workspace, old: str, new: str, messag
         workspace.replace("story/story.yaml", new, old)
 
 
+@pytest.mark.release
 def test_a_model_that_nobody_has_is_named(workspace: Workspace) -> None:
     build = workspace.folder / "story/BUILD.bazel"
     rule = build.read_text()

@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from nested import Workspace, remove
+from nested import NOT_OPTIMIZED, Workspace, remove
 
 # What the outer build has, so that it isn't fetched once more.
 REPOSITORIES = (
@@ -74,6 +74,7 @@ class Client:
         self.workspace = Workspace(
             folder, source="tests/e2e/remote", repositories=REPOSITORIES, compiled_once=False
         )
+        self.workspace.overrides.append(NOT_OPTIMIZED)
         self._has_run_here = False
         presets = self.workspace.module / "tools/dev/remote/remote.bazelrc"
         with (folder / ".bazelrc").open("a") as out:

@@ -105,7 +105,7 @@ def compared(
         return compare.all({"forward": outputs}, {"forward": [inputs]})["forward"]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.name}, {f.stage}, {f.module}")
 def test_fault_is_named(fault: Fault) -> None:
     net, inputs = made(fault.net)
@@ -131,7 +131,7 @@ def test_fault_that_taps_hide_is_found_by_cuts(fault: Fault) -> None:
     assert result.notes[0].startswith("Taps change the outputs: ")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["fp32", INT8, "int8_dynamic_act_int4_weight"])
 @pytest.mark.parametrize("kind", [Detector, WindowedDetector, Mlp])
 def test_none_is_named_without_a_fault(kind: Any, name: str) -> None:

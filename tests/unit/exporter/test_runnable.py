@@ -137,6 +137,7 @@ def test_named_tuples_of_delegates(recipe: str, tmp_path: Path) -> None:
     torch.testing.assert_close((largest, at), tuple(x.max(1)), atol=0.05, rtol=0.0)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("recipe", XNNPACK)
 @pytest.mark.parametrize(
     "layer",
@@ -159,6 +160,7 @@ PICTURE = torch.randn(2, 3, 4, 6, generator=torch.Generator().manual_seed(0))
 SCALE = torch.tensor([0.5, 1.0, 2.0])
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("recipe", ["portable", "fp32"])
 @pytest.mark.parametrize(
     "function",
