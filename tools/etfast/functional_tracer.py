@@ -79,6 +79,16 @@ _SPECIAL = frozenset(
     }
 )
 
+# They return their input where they are not trained.
+_DROPOUTS = frozenset(
+    {
+        torch.ops.aten.alpha_dropout.default,
+        torch.ops.aten.dropout.default,
+        torch.ops.aten.feature_alpha_dropout.default,
+        torch.ops.aten.feature_dropout.default,
+    }
+)
+
 
 class Unsuitable(Exception):
     """A graph that upstream's function must trace."""
@@ -152,9 +162,7 @@ def check(graph_module: Any, symbolic: bool) -> None:
             if buffer.op != "get_attr" or buffer.target in written | put or _is_input(value):
                 raise Unsuitable
             written.add(buffer.target)
-        elif node.target not in _PLAIN and (
-            written or not isinstance(node.target, OpOverload) or not _functional(node.target)
-        ):
+        elif node.target not in _PLAIN and (written or not _is_functional(node)):
             raise Unsuitable
 
 
@@ -208,6 +216,13 @@ def _is_late(node: Node) -> bool:
         and len(node.users) == 1
         and all(map(_takes_written, node.users))
     )
+
+
+def _is_functional(node: Node) -> bool:
+    if node.target in _DROPOUTS:
+        _, _, is_trained = node.args
+        return is_trained is False
+    return isinstance(node.target, OpOverload) and _functional(node.target)
 
 
 def _functional(target: OpOverload) -> bool:

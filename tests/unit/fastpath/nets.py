@@ -170,6 +170,12 @@ def rows() -> ModelSpec:
     return spec(Prefix(), *inputs, dynamic_shapes=({0: tokens}, {}), strict=False)
 
 
+def dropouts() -> ModelSpec:
+    """Layers that return their input when they are not trained, one of them the net's."""
+    net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1), nn.Tanh(), nn.AlphaDropout(0.5))
+    return spec(net, torch.randn(2, 8))
+
+
 def picture() -> ModelSpec:
     return spec(Picture(), torch.randn(1, 3, 8, 8))
 

@@ -156,6 +156,17 @@ def test_the_first_decomposition_has_upstreams_nodes(
     assert here.graph_signature == stock.graph_signature
 
 
+def test_dropouts_that_are_not_trained(traced: list[GraphModule]) -> None:
+    program = exported(nets.dropouts())
+    assert any(n.target is torch.ops.aten.dropout.default for n in program.graph.nodes)
+    here = program.run_decompositions({})
+    assert len(traced) == 1
+    stock = _stock(program, {})
+    assert nodes(here) == nodes(stock)
+    assert origins(here) == origins(stock)
+    assert here.graph_signature == stock.graph_signature
+
+
 def test_other_views_of_a_written_buffer_are_upstreams(traced: list[GraphModule]) -> None:
     exported(cache(CacheTwice())).run_decompositions({})
     assert not traced
