@@ -8,11 +8,12 @@ model, as a worker does; `--cold` leaves out that lowering, as a process of a si
 A figure is CPU seconds of this child, user and system, from the model's entry point to the written
 program: other work on the machine changes it little. What a unit gives to a second core, in a fork
 of the child, isn't counted. A round lowers with all units and without each, the next one
-does so backwards, and the median of the rounds counts. The first round also lowers without any. A
-unit that saves more than a twentieth in it is of use, and the other rounds leave it alone.
+does so backwards. A unit saves the difference to the lowering with all units in the same round;
+the median of the rounds counts. The first round also lowers without any. A unit that saves more
+than a tenth in it is of use, and the other rounds leave it alone.
 
-The noise of a model is the pooled standard deviation of its rounds. A unit that saves less than
-twice of it in every model is of no use.
+The noise of a model is the pooled standard deviation of these differences. A unit that saves less
+than twice of it in every model is of no use.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ MODELS: dict[str, Callable[[int], tuple[Any, Any]]] = {
 }
 
 # The share of a lowering that is far above all noise.
-_CLEAR = 0.05
+_CLEAR = 0.1
 # Models that exist for one unit, which the others don't use.
 _FOR_UNIT = {"llama_hqq": "hqq", "llama_vulkan": "vulkan_patterns"}
 
@@ -136,7 +137,7 @@ def main() -> None:
             if number == 1:
                 names = [ALL, *unclear(runs)]
             for name in [NONE, *names] if number == 0 else names[:: -1 if number % 2 else 1]:
-                runs.append({"without": name, **_lower(make, name)})
+                runs.append({"round": number, "without": name, **_lower(make, name)})
                 print(f"{model}, {name}: {runs[-1]['cpu_seconds']:.2f} s", flush=True)
         models[model] = figures(runs)
     print("\n" + table(models))
@@ -198,28 +199,32 @@ def figures(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Sums up what the units save.
 
     Args:
-      runs: with `without` (a unit, ALL or NONE), `cpu_seconds` and `sha256`.
+      runs: with `round`, `without` (a unit, ALL or NONE), `cpu_seconds` and `sha256`.
 
     Returns:
       `cpu_seconds` with all units, `stock_cpu_seconds` with none, the `noise_seconds`, by unit the
       `seconds` that it saves and their `share` of the time without it, whether all runs wrote the
       `same_bytes`.
     """
-    rounds: dict[str, list[float]] = {}
+    whole = {run["round"]: run["cpu_seconds"] for run in runs if run["without"] == ALL}
+    saved: dict[str, list[float]] = {}
     for run in runs:
-        rounds.setdefault(run["without"], []).append(run["cpu_seconds"])
-    seconds = {name: statistics.median(values) for name, values in rounds.items()}
-    fast, stock = seconds.pop(ALL), seconds.pop(NONE)
-    several = [values for values in rounds.values() if len(values) > 1]
+        if run["without"] not in (ALL, NONE):
+            difference = run["cpu_seconds"] - whole[run["round"]]
+            saved.setdefault(run["without"], []).append(difference)
+    fast = statistics.median(whole.values())
+    stock = statistics.median(run["cpu_seconds"] for run in runs if run["without"] == NONE)
+    several = [values for values in saved.values() if len(values) > 1]
     degrees = sum(len(values) - 1 for values in several)
     squares = sum(statistics.variance(values) * (len(values) - 1) for values in several)
+    medians = {name: statistics.median(values) for name, values in sorted(saved.items())}
     return {
         "cpu_seconds": fast,
         "stock_cpu_seconds": stock,
         "noise_seconds": (squares / degrees) ** 0.5 if degrees else None,
         "units": {
-            name: {"seconds": without - fast, "share": (without - fast) / without}
-            for name, without in sorted(seconds.items())
+            name: {"seconds": seconds, "share": seconds / (fast + seconds)}
+            for name, seconds in medians.items()
         },
         "same_bytes": len({run["sha256"] for run in runs}) == 1,
         "runs": [*runs],
