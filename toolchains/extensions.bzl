@@ -4,10 +4,11 @@ load("//toolchains:repository_names.bzl", "is_new")
 load("//toolchains:supported_hosts.bzl", "check_host")
 load("//toolchains/android:repositories.bzl", "android_repositories")
 load("//toolchains/cc:repositories.bzl", "cc_repositories")
+load("//toolchains/exporter:downloads.bzl", "merged_file_urls", "parse_file_urls")
 load("//toolchains/exporter:environment.bzl", "python_environment")
-load("//toolchains/exporter:host_python.bzl", "fetch_choices")
 load("//toolchains/exporter:package_files.bzl", "package_files")
 load("//toolchains/exporter:sdk.bzl", "sdk_repository")
+load("//toolchains/exporter:standalone_python.bzl", "standalone_python_repositories")
 load("//toolchains/exporter:text_files.bzl", "text_files")
 load("//toolchains/huggingface:tag_class.bzl", "HUGGING_FACE", "hugging_face_repositories")
 load("//toolchains/runner:compiler.bzl", "compiler_repository")
@@ -119,8 +120,9 @@ def _exporter_choice(module_ctx):
     )
 
 def _root_file_urls(module_ctx):
-    """Labels of the root module's lists of URLs."""
-    return [label for module in module_ctx.modules if module.is_root for tag in module.tags.file_urls for label in tag.lists]
+    """The dict of sha256 to URLs of the root module's lists."""
+    lists = [label for module in module_ctx.modules if module.is_root for tag in module.tags.file_urls for label in tag.lists]
+    return merged_file_urls([parse_file_urls(module_ctx.read(label), str(label)) for label in lists])
 
 def _chosen(module_ctx, tag_class, key, everybody = False):
     """Tags by one of their attributes: the root module's, else the default of these rules.
@@ -237,12 +239,13 @@ def _runtimes(module_ctx, exporter):
 def _executorch_impl(module_ctx):
     check_host(module_ctx.os.name)
     tag = _exporter_choice(module_ctx)
-    fetch_choices(
-        name = "executorch_python",
-        file_urls = _root_file_urls(module_ctx),
-        interpreter = tag.interpreter,
-        python = tag.python,
-    )
+
+    # What the root module chose for all that is fetched.
+    text_files(name = "executorch_python", files = {
+        "file_urls.json": json.encode_indent(_root_file_urls(module_ctx)) + "\n",
+        "python.txt": str(tag.interpreter) if tag.interpreter else tag.python,
+    })
+    standalone_python_repositories()
     versions = {"executorch": tag.executorch_version, "torch": tag.torch_version}
     settings = {"torch_index": tag.torch_index} if tag.torch_index else {}
     python_environment(
@@ -326,8 +329,8 @@ executorch.exporter(locks = ["//:exporter.lock"])
         ),
         "python": attr.string(
             doc = "Name or path of the CPython 3.11 that this environment and layers of packages copy, and " +
-                  "that fetches and unpacks all other repositories; default: python3.11 or python3 on PATH. " +
-                  "The environment variable RULES_EXECUTORCH_PYTHON overrides it.",
+                  "that fetches and unpacks all other repositories; default: python3.11 or python3 on PATH, else " +
+                  "\"standalone\", a build that Bazel downloads. The environment variable RULES_EXECUTORCH_PYTHON overrides it.",
         ),
         "torch_index": attr.string(
             default = "",

@@ -43,6 +43,7 @@ _SKIPPED = {
     "docs/start/ios.md": 6,
     "docs/start/llm.md": 6,
     "examples/android_app/README.md": 1,
+    "examples/container/README.md": 1,
     "examples/hermetic/README.md": 1,
     "examples/ios_app/README.md": 1,
     "examples/llm/README.md": 3,

@@ -298,6 +298,17 @@ def test_the_repository_cache(fetcher: Fetcher) -> None:
     assert fetcher.asked == []
 
 
+def test_urls_are_no_contents(fetcher: Fetcher) -> None:
+    """Other lists of URLs fetch nothing again."""
+    (layer,) = (fetcher.workspace.base / "external").glob("*layer")
+    (layer / "still_there").touch()
+    with (fetcher.workspace.folder / "urls.txt").open("a") as out:
+        out.write(f"{fetcher.address}/more.whl#sha256={'1' * 64}\n")
+    done = fetcher.bazel("build", *_FILES)
+    assert done.returncode == 0, done.stderr
+    assert (layer / "still_there").exists()
+
+
 def test_no_download(fetcher: Fetcher) -> None:
     """With an empty cache the flag applies: no other way is tried."""
     done = fetcher.fetch_again("--repository_disable_download", cache="empty")

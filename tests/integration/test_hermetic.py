@@ -7,6 +7,7 @@ interpreter. rules_python's other files are those that the build has anyway.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -61,12 +62,12 @@ def rules_python(workspace: Workspace) -> Path:
     return Path(os.path.realpath(next((workspace.base / "external").glob("rules_python[~+]"))))
 
 
-def test_the_example(workspace: Workspace, interpreter: Path) -> None:
+def test_the_example(workspace: Workspace) -> None:
     """A model imports a package of the hub; the toolchain's interpreter is chosen."""
     printed = workspace.run("test", "//...")
     assert "1 test passes" in printed, printed
     [chosen] = (workspace.base / "external").glob("*executorch_python/python.txt")
-    assert chosen.read_text() == str(interpreter)
+    assert chosen.read_text().endswith("python_3_11_host//:python")
 
 
 def test_downloads_run_in_it(workspace: Workspace, interpreter: Path) -> None:
@@ -91,3 +92,11 @@ def test_packages_of_a_hub(workspace: Workspace) -> None:
         assert "executorch_exporter" not in needed
     lowering = workspace.run("aquery", 'mnemonic("EtLower", deps(//models:all))')
     assert "python_3_11/python3" in lowering, lowering
+
+
+def test_workers_of_a_monorepo(workspace: Workspace) -> None:
+    """Programs are lowered and linked on the kind of worker that they ask for."""
+    for program, worker in (("net_xnnpack", "worker"), ("net_portable", "large_worker")):
+        found = workspace.run("aquery", f'mnemonic("Et(Lower|Link)", deps(//models:{program}))')
+        chosen = re.findall(r"^  Execution platform: .*//platforms:(\w+)$", found, re.MULTILINE)
+        assert set(chosen) == {worker} and "EtLower" in found, found

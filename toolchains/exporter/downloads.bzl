@@ -9,8 +9,9 @@ apt. A repository rule that fetches another pinned file asks `download_known` fi
 
 load("@bazel_tools//tools/build_defs/repo:utils.bzl", "get_auth")
 
-# Of the root module's lists: a JSON object of sha256 to URLs.
-_FILE_URLS = Label("@executorch_python//:file_urls.json")
+# Of the root module's lists: a JSON object of sha256 to URLs, in the same folder as this file.
+_CHOICES = Label("@executorch_python//:BUILD.bazel")
+_FILE_URLS = "file_urls.json"
 
 # What a comment of a lock begins with that has a URL.
 LOCK_COMMENT = "# file: "
@@ -65,8 +66,8 @@ def merged_file_urls(dicts):
 def root_file_urls(rctx):
     """The dict of sha256 to URLs of the root module's lists."""
 
-    # A repository does not depend on them: they say nothing about what is in it.
-    return json.decode(rctx.read(_FILE_URLS, watch = "no"))
+    # A repository does not depend on them: they say nothing about what is in it. Bazel watches the file of each label.
+    return json.decode(rctx.read(rctx.path(_CHOICES).dirname.get_child(_FILE_URLS), watch = "no"))
 
 def file_name(url):
     """The last part of a URL's path, with %2B as a plus sign: wheels have it in local versions."""

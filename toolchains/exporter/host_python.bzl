@@ -1,37 +1,17 @@
 """The host's Python interpreter, which repository rules copy and fetch with."""
 
-load("//toolchains/exporter:downloads.bzl", "merged_file_urls", "parse_file_urls")
+load("//toolchains/exporter:standalone_python.bzl", "STANDALONE_PYTHONS")
 
 PYTHON_VERSION = "3.11"
 PYTHON_VARIABLE = "RULES_EXECUTORCH_PYTHON"
 _EXPECTED = "CPython " + PYTHON_VERSION
 
-# The root module's `executorch.exporter(python = …)` or `(interpreter = …)`, for every repository that starts Python.
+# In place of an interpreter's name: the one that is fetched where a machine has none.
+_STANDALONE = "standalone"
+
+# The root module's `executorch.exporter(python = …)` or `(interpreter = …)`, for every repository that starts Python: a
+# path, a name on PATH, a label that begins with @@, or nothing.
 _CHOICE = Label("@executorch_python//:python.txt")
-
-def _fetch_choices_impl(rctx):
-    python = rctx.attr.python
-    if rctx.attr.interpreter:
-        # The real file: rules_python's is a link into the repository of this machine's platform.
-        python = str(rctx.path(rctx.attr.interpreter).realpath)
-    rctx.file("BUILD.bazel", "")
-    rctx.file("python.txt", python)
-    urls = [parse_file_urls(rctx.read(label), str(label)) for label in rctx.attr.file_urls]
-    rctx.file("file_urls.json", json.encode_indent(merged_file_urls(urls)) + "\n")
-
-fetch_choices = repository_rule(
-    implementation = _fetch_choices_impl,
-    doc = "Choices of the root module for all that is fetched: python.txt, the name of the interpreter or " +
-          "nothing; file_urls.json, an object of sha256 to URLs.",
-    attrs = {
-        "file_urls": attr.label_list(allow_files = True),
-        "interpreter": attr.label(
-            allow_single_file = True,
-            doc = "A file of another repository, in place of `python`.",
-        ),
-        "python": attr.string(doc = "A path, or a name on PATH."),
-    },
-)
 
 def host_platform(rctx):
     """The machine that Bazel runs on: "linux_x86_64", "macos_arm64"."""
@@ -53,6 +33,15 @@ def _probe(rctx, python):
         return None
     return struct(version = lines[0], executable = lines[1])
 
+def _path_of(rctx, python):
+    """The path of a label, of a text that is one, of a path, or of a name on PATH; None: no such name."""
+    if type(python) == type(_CHOICE):
+        return rctx.path(python)
+    if python.startswith("@@"):
+        # The real file: rules_python's is a link into the repository of this machine's platform.
+        return rctx.path(Label(python)).realpath
+    return rctx.path(python) if "/" in python else rctx.which(python)
+
 def _wrong_python(rctx, got):
     fail("\n".join([
         "@{}: this machine has no usable interpreter: got {}, expected {}. Do one of these:".format(
@@ -65,14 +54,18 @@ def _wrong_python(rctx, got):
             PYTHON_VERSION,
             PYTHON_VARIABLE,
         ),
-        "- Let rules_python download one: python.toolchain(python_version = \"{}\") and {}.".format(
+        "- Let Bazel download one, on Linux and on macOS arm64: executorch.exporter(python = \"{0}\"), or --repo_env={1}={0}.".format(
+            _STANDALONE,
+            PYTHON_VARIABLE,
+        ),
+        "- Take that of rules_python: python.toolchain(python_version = \"{}\") and {}.".format(
             PYTHON_VERSION,
             "executorch.exporter(interpreter = \"@python_3_11_host//:python\")",
         ),
     ]))
 
 def find_host_python(rctx, python = ""):
-    """The interpreter that was asked for, or the first of the right version on PATH.
+    """The interpreter that was asked for, the first of the right version on PATH, or one that is fetched.
 
     Args:
       rctx: repository context.
@@ -82,9 +75,11 @@ def find_host_python(rctx, python = ""):
       A string: its path.
     """
     asked = rctx.getenv(PYTHON_VARIABLE, "") or python or rctx.read(_CHOICE)
+    standalone = STANDALONE_PYTHONS.get(host_platform(rctx))
+    names = [asked] if asked else ["python" + PYTHON_VERSION, "python3"] + ([_STANDALONE] if standalone else [])
     seen = []
-    for name in [asked] if asked else ["python" + PYTHON_VERSION, "python3"]:
-        python = rctx.path(name) if "/" in name else rctx.which(name)
+    for name in names:
+        python = _path_of(rctx, standalone if standalone and name == _STANDALONE else name)
         if not python or not python.exists:
             seen.append("{}: not found".format(name))
             continue

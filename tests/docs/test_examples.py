@@ -1,29 +1,34 @@
-"""The examples of mobile apps, with fakes of the platforms' rules.
+"""Examples that need other modules, with fakes of these.
 
-The fakes in tests/integration/mobile place files like the real rules, and compile Java against the
-real classes. They build no apps and compile no Swift.
+The fakes in tests/integration/fakes place files like the real rules, and compile Java against the
+real classes. They build no apps and no images, and compile no Swift.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
+import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+import zstandard
 from player import Player
 
 _FAKES = {
     "android_app": ("rules_android",),
+    "container": ("rules_oci",),
     "ios_app": ("rules_apple", "rules_swift", "rules_swift_package_manager"),
 }
 
 
 def fakes(player: Player, example: str) -> str:
     """Flags that replace the platform's rules."""
-    folder = player.module / "tests/integration/mobile"
+    folder = player.module / "tests/integration/fakes"
     return shlex.join(f"--override_module={name}={folder / name}" for name in _FAKES[example])
 
 
@@ -74,3 +79,21 @@ def test_the_ios_app_has_all_that_its_swift_loads(player: Player) -> None:
     for path in ("assets/labels.txt", "data/foundation.ptd", "programs/\\(name).pte"):
         assert f'"{path}"' in swift
     assert '["task_1", "task_2"]' in swift
+
+
+def test_the_container(player: Player, tmp_path: Path) -> None:
+    """The layer runs from where the image has it."""
+    player.lay("examples/container/README.md")
+    player.run(f"bazel build {fakes(player, 'container')} //:image")
+    image = json.loads((player.folder / "bazel-bin/image.json").read_text())
+    assert image["base"].endswith("/image")
+    for layer in image["layers"]:
+        data = (player.folder / "bazel-bin" / layer).read_bytes()
+        contents = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+        with tarfile.open(fileobj=io.BytesIO(contents)) as archive:
+            archive.extractall(tmp_path, filter="tar")
+    (program,) = image["entrypoint"]
+    done = subprocess.run(
+        [tmp_path / program.lstrip("/"), "--list"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "net_xnnpack" in done.stdout, (done.stdout, done.stderr)
