@@ -16,6 +16,7 @@ from etbuild import RecipeContext, groups_fit, share_mutable_buffers, weight_onl
 from etbuild.biases import own_biases
 from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import (
+    AvgPoolingConfig,
     ConstantPadConfig,
     ConvolutionConfig,
     LinearConfig,
@@ -135,7 +136,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if upstreams is not None and ctx.exact("bilinear"):
             configs[UpsampleBilinear2dConfig.target_name] = ours = _Bilinear()
             ours.enabled_precision_types = upstreams.enabled_precision_types
-        for ours in (_Convolution, _Pad, _Softmax):
+        for ours in (_AvgPool, _Convolution, _Pad, _Softmax):
             if ours.target_name in configs:
                 configs[ours.target_name].__class__ = ours
         # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
@@ -213,6 +214,16 @@ class _Pad(ConstantPadConfig):
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
         if is_dequant(node.args[0]) and not all(map(is_quant, node.users)):
             _why(node, reason="its input is quantized and its output is not")
+            return False
+        return super().check_constraints(node, ep)
+
+
+class _AvgPool(AvgPoolingConfig):
+    """Upstream's, without pictures that are no batch, with which its lowering fails."""
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        if node.meta["val"].dim() != 4:
+            _why(node, reason="XNNPACK's tensors of channels have four dimensions")
             return False
         return super().check_constraints(node, ep)
 

@@ -34,12 +34,16 @@ class _Rule:
 # Rules for ExecuTorch's own kernels, which all recipes get: each makes a call that fails, or whose
 # result is wrong, into one that is right.
 FOR_KERNELS = (
+    "byte_numbers",
     "channels_last",
+    "double_remainder",
     "half_result",
     "index_type",
     "integer_power",
     "integer_remainder",
+    "integer_shift",
     "max_pool_backward",
+    "mixed_types",
     "narrow_copy",
     "negative_padding",
     "non_blocking",
@@ -50,13 +54,17 @@ FOR_KERNELS = (
 # Why, in a sentence on operators of each rule.
 REASONS: Mapping[str, str] = {
     "addmm": "the delegate leaves out the factors",
+    "byte_numbers": "the kernels refuse numbers that no byte holds, or compute something else",
     "channels_last": "kernels and delegates take rows only",
+    "double_remainder": "the kernel computes in 32 bits",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
     "index_type": "the kernel takes 64-bit indices only",
     "integer_power": "the kernel computes in doubles, which have 53 bits",
     "integer_remainder": "the kernel's result has the sign of what is divided",
+    "integer_shift": "the kernel shifts by negative and by large numbers as the processor does",
     "max_pool_backward": "the kernel adds to memory that nobody has set to zero",
+    "mixed_types": "upstream gives the operands no common type",
     "narrow_copy": "the kernel ends the process for some sizes and for dimensions from the end",
     "negative_padding": "the kernel takes no negative numbers",
     "non_blocking": "the kernel refuses the flag",
@@ -76,15 +84,19 @@ def write_out(*names: str) -> WriteOut:
     Args:
       names: of rules:
         "addmm": `torch.addmm` with factors, as a product and a sum.
+        "byte_numbers": arithmetic of bytes and numbers below 0 or above 255, which wrap.
         "channels_last": normalizations, `softmax`, `argmax`, `cumsum`, `flip`, `gather` and
           shuffled pixels of tensors whose channels lie last.
+        "double_remainder": `%` of 64-bit floats.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
         "index_type": `gather` and `scatter` by indices that are not 64-bit integers.
         "integer_power": powers of whole numbers, also those beyond a double's 53 bits.
         "integer_remainder": `%` of whole numbers, whose sign is the divisor's.
+        "integer_shift": shifts of bits by less than 0, or by more than there are.
         "max_pool_backward": the gradient of a maximum over windows.
+        "mixed_types": remainders, operations on bits and joined tensors of several types.
         "narrow_copy": copies of a part, as a slice and a copy.
         "negative_padding": padding that cuts off, as slices.
         "non_blocking": copies that do not wait, as those that do.
@@ -157,6 +169,8 @@ def _write_out_in(module: GraphModule, names: tuple[str, ...]) -> list[Written]:
         operator = str(node.target)
         for name in names if node.op == "call_function" else ():
             for rule in RULES[name]:
+                if str(node.target) != operator:
+                    break
                 if operator.removeprefix("aten.") in rule.operators and rule.applies(node):
                     found.append(Written(name, node, operator, _replace(node, rule.function)))
     if found:
@@ -242,13 +256,101 @@ def _is_whole(node: Node) -> bool:
     return not _dtype(node).is_floating_point
 
 
-def _integer_remainder(x: Any, y: Any) -> Any:
+def _is_double(node: Node) -> bool:
+    import torch
+
+    return _dtype(node) == torch.float64
+
+
+def _remainder(x: Any, y: Any) -> Any:
     import torch
 
     if isinstance(y, int) and not x.dtype.is_signed and x.dtype != torch.bool:
         return torch.fmod(x, y % 2 ** (8 * x.dtype.itemsize))
+    x, y = _in_common_type(x, y)
     rest = torch.fmod(x, y)
     return torch.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
+def _in_common_type(x: Any, y: Any) -> tuple[Any, Any]:
+    import torch
+
+    dtype = torch.result_type(x, y)
+    return tuple(v.to(dtype) if isinstance(v, torch.Tensor) else v for v in (x, y))  # type: ignore[return-value]
+
+
+def _has_two_types(node: Node) -> bool:
+    values = [source.meta["val"] for source in node.all_input_nodes]
+    return len({value.dtype for value in values if hasattr(value, "dtype")}) > 1
+
+
+def _of_common_type(operator: str) -> Callable[..., Any]:
+    def function(x: Any, y: Any) -> Any:
+        return _call(operator)(*_in_common_type(x, y))
+
+    return function
+
+
+def _cat_of_common_type(tensors: list[Any], dim: int = 0) -> Any:
+    import functools
+
+    import torch
+
+    dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    return torch.cat([tensor.to(dtype) for tensor in tensors], dim)
+
+
+def _has_other_number(node: Node) -> bool:
+    """Tells whether bytes are computed with a number that is none of theirs."""
+    import torch
+
+    numbers = [value for value in (*node.args, *node.kwargs.values()) if type(value) is int]
+    return _dtype(node) == torch.uint8 and any(not 0 <= number < 256 for number in numbers)
+
+
+def _with_bytes(operator: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        def wrapped(value: Any) -> Any:
+            return value % 256 if type(value) is int else value
+
+        named = {name: wrapped(value) for name, value in kwargs.items()}
+        return _call(operator)(*map(wrapped, args), **named)
+
+    return function
+
+
+def _shifts_far(node: Node) -> bool:
+    """Tells whether the number of bits may be one that is not from 0 to those of the type."""
+    import torch
+
+    bits, dtype = node.args[1], _dtype(node)
+    is_known = isinstance(bits, int) and 0 <= bits < 8 * dtype.itemsize
+    is_whole = not dtype.is_floating_point and dtype != torch.bool
+    return is_whole and not is_known and not isinstance(bits, float)
+
+
+def _shift(operator: str) -> Callable[..., Any]:
+    is_left = operator.startswith(("bitwise_left", "__lshift__"))
+
+    def function(x: Any, bits: Any) -> Any:
+        import torch
+
+        dtype = torch.result_type(x, bits)
+        largest = 8 * dtype.itemsize - 1
+        x = x.to(dtype)
+        # All bits are the sign's, or zeros.
+        has_sign = dtype.is_signed and not is_left
+        far = torch.bitwise_right_shift(x, largest) if has_sign else torch.zeros_like(x)
+        if isinstance(bits, int):
+            return far.clone()
+        bits = bits.to(dtype)
+        # Not `clamp`: a delegate's takes floats only.
+        is_far = (bits < 0) | (bits > largest)
+        shift = torch.bitwise_left_shift if is_left else torch.bitwise_right_shift
+        near = shift(x, torch.where(is_far, 0, bits))
+        return torch.where(is_far, far, near)
+
+    return function
 
 
 def _always(node: Node) -> bool:
@@ -508,15 +610,33 @@ _OF_ROWS = (
 )
 _MIXED = ("add.Scalar", "add.Tensor", "rsub.Scalar", "sub.Scalar", "sub.Tensor")
 _PADDINGS = ("constant_pad_nd.default", "pad.default")
+_OF_BYTES = (
+    *("add.Scalar", "add.Tensor", "div.Scalar_mode", "div.Tensor_mode", "fmod.Scalar"),
+    *("floor_divide.Scalar", "floor_divide.default", "mul.Scalar", "mul.Tensor", "rsub.Scalar"),
+    *("rsub.Tensor", "sub.Scalar", "sub.Tensor"),
+)
+_OF_ONE_TYPE = (
+    *("bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor", "fmod.Tensor"),
+    "remainder.Tensor",
+)
 _POWERS = ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
 _REFLECTIONS = tuple(f"reflection_pad{n}d.default" for n in (1, 2, 3))
 _REMAINDERS = ("remainder.Scalar", "remainder.Tensor")
+_SHIFTS = (
+    *("__lshift__.Scalar", "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor"),
+    *("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar"),
+    *("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar"),
+)
 
 RULES: Mapping[str, tuple[_Rule, ...]] = {
     "addmm": (_Rule(("addmm.default",), _has_factors, _addmm),),
+    "byte_numbers": tuple(
+        _Rule((name,), _has_other_number, _with_bytes(name)) for name in _OF_BYTES
+    ),
     "channels_last": tuple(
         _Rule((name,), _takes_channels_last, _in_rows(name)) for name in _OF_ROWS
     ),
+    "double_remainder": (_Rule(_REMAINDERS, _is_double, _remainder),),
     "gelu": (_Rule(("gelu.default",), _is_unquantized_tanh, _gelu),),
     "half_result": (
         *(_Rule((name,), _gives_half, _in_single(name)) for name in _HALVES),
@@ -524,9 +644,14 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     ),
     "index_type": tuple(_Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
     "integer_power": (_Rule(_POWERS, _is_whole_power, _integer_power),),
-    "integer_remainder": (_Rule(_REMAINDERS, _is_whole, _integer_remainder),),
+    "integer_remainder": (_Rule(_REMAINDERS, _is_whole, _remainder),),
+    "integer_shift": tuple(_Rule((name,), _shifts_far, _shift(name)) for name in _SHIFTS),
     "max_pool_backward": (
         _Rule(("max_pool2d_with_indices_backward.default",), _always, _max_pool_backward),
+    ),
+    "mixed_types": (
+        _Rule(("cat.default",), _has_two_types, _cat_of_common_type),
+        *(_Rule((name,), _has_two_types, _of_common_type(name)) for name in _OF_ONE_TYPE),
     ),
     "narrow_copy": (_Rule(("narrow_copy.default",), _always, _narrow),),
     "negative_padding": (_Rule(_PADDINGS, _cuts_off, _padding),),

@@ -25,12 +25,11 @@ _COPY = ops.edge.dim_order_ops._to_dim_order_copy.default
 _CHANNELS_LAST = [0, 2, 3, 1]
 
 # Their kernels take tensors with the channels last. So do those of functions of single elements,
-# but for arithmetic with numbers.
+# but for arithmetic with numbers, where all their tensors have them last.
 _ANY_LAYOUT = frozenset(
     {
-        *("dim_order_ops", "avg_pool2d", "clamp", "convolution"),
-        *("logical_not", "max_pool2d_with_indices", "maximum", "mean", "minimum", "pow", "prod"),
-        *("remainder", "sum", "upsample_bilinear2d", "upsample_nearest2d", "var"),
+        *("dim_order_ops", "avg_pool2d", "convolution", "max_pool2d_with_indices", "mean", "prod"),
+        *("sum", "upsample_bilinear2d", "upsample_nearest2d", "var"),
     }
 )
 _ARITHMETIC = frozenset({"add", "div", "mul", "rsub", "sub"})

@@ -117,17 +117,9 @@ def _nothing(node: Node) -> tuple[str, str] | None:
 def _doubles(node: Node) -> tuple[str, str] | None:
     if operators.values(node)[0].dtype != torch.float64:
         return None
-    return "got 64-bit floats, expected 32 bits", "Give it x.float(), and convert the result."
-
-
-def _convolution(node: Node) -> tuple[str, str] | None:
-    [source, *_] = operators.values(node.args[0])
-    if source.dim() in (3, 4):
-        return None
     return (
-        f"got an input of {source.dim()} dimensions, expected 3 or 4",
-        "Compute it as a sum of convolutions over two dimensions, one for each slice of the "
-        "kernel, or use a backend that takes it.",
+        "got 64-bit floats, and it fails with them or computes in 32 bits",
+        "Give it x.float(), and convert the result.",
     )
 
 
@@ -148,16 +140,6 @@ def _masked_select(node: Node) -> tuple[str, str] | None:
     return (
         f"got shapes {x} and {mask}, and its result has room for the elements of the first only",
         "Broadcast them before: torch.masked_select(*torch.broadcast_tensors(x, mask)).",
-    )
-
-
-def _sum(node: Node) -> tuple[str, str] | None:
-    [source, *_] = operators.values(node.args[0])
-    if source.dim() > 0:
-        return None
-    return (
-        "got a tensor without dimensions, on which its kernel ends the process",
-        "Give the tensor a dimension before the call, as in x.view(1).logsumexp(0).",
     )
 
 
@@ -213,9 +195,8 @@ def _orders(node: Node) -> tuple[str, str] | None:
 _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
     **dict.fromkeys(("amax", "amin", "narrow_copy"), _empty),
     **dict.fromkeys(("addmm", "bmm", "mm"), _empty_product),
+    **dict.fromkeys(("_adaptive_avg_pool2d", "_log_softmax", "grid_sampler_2d"), _doubles),
+    **dict.fromkeys(("native_group_norm", "native_layer_norm", "upsample_bilinear2d"), _doubles),
     "constant_pad_nd": _padding,
-    "_log_softmax": _doubles,
-    "convolution": _convolution,
     "masked_select": _masked_select,
-    "sum": _sum,
 }

@@ -42,6 +42,7 @@ from etlower import (
     bounds,
     control_flow,
     control_flow_bodies,
+    doubles,
     kernels,
     layouts,
     older_exporters,
@@ -155,6 +156,7 @@ def _run(
                 prepared = control_flow_bodies.prepared(programs, recipe, label)
                 with (
                     kernels.known_are_valid(),
+                    doubles.exact_numbers(),
                     kernels.explained(lambda: _graphs(programs), label),
                 ):
                     edge = undelegated.lowered(

@@ -17,7 +17,7 @@ from executorch.export import ExportRecipe
 from torch._ops import OpOverload
 
 from etlower import operators
-from etlower.decompositions import TABLE
+from etlower.decompositions import LACKING, TABLE
 from etlower.partitioners import partitioners_of_recipe
 from etlower.replacing import replaced
 
@@ -72,5 +72,11 @@ def _may_take(recipe: ExportRecipe, op: OpOverload) -> bool:
 
 def _called(edge: Any) -> set[OpOverload]:
     graphs = (edge.exported_program(name).graph_module for name in sorted(edge.methods))
-    names = {operators.name(node) for graph in graphs for _, node in operators.walk(graph)}
-    return {op for op in TABLE if str(op) in names}
+    by_name = {str(op): op for op in TABLE}
+    called = set()
+    for graph in graphs:
+        for _, node in operators.walk(graph):
+            op = by_name.get(operators.name(node))
+            if op is not None and (op not in LACKING or LACKING[op](node)):
+                called.add(op)
+    return called

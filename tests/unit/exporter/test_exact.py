@@ -208,6 +208,36 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         )
         for divisor in (7, -3)
     },
+    "bytes and other numbers": (
+        lambda x: (x + -3, x - 300, x * -2, torch.fmod(x, -3), torch.add(x, x, alpha=-2)),
+        (torch.arange(256, dtype=torch.uint8),),
+    ),
+    **{
+        f"shift of {dtype}": (
+            lambda x, y: (x << y, x >> y, x << -1, x >> 100, x << 2, x >> 1),
+            (WHOLE.to(dtype), torch.tensor([0, 1, 7, 8, 31, 32, 64, -1, -9]).to(dtype)),
+        )
+        for dtype in (torch.int8, torch.int32, torch.int64, torch.uint8)
+    },
+    "numbers beside doubles": (
+        lambda x: tuple(1e9 * y for y in (x * 0.1, 0.3 - x, x / 3.3, x % 0.7, x.sum(1))),
+        (X.double(),),
+    ),
+    "averages without a batch": (
+        lambda x: (F.avg_pool2d(x, 3), F.avg_pool1d(x[0], 2, 1)),
+        (PICTURE[0],),
+    ),
+    "layouts of two": (
+        lambda x: [
+            f(x.to(memory_format=torch.channels_last), x.flip(0))
+            for f in (torch.minimum, torch.maximum, torch.pow, torch.remainder)
+        ],
+        (PICTURE.abs() + 1,),
+    ),
+    "two types": (
+        lambda x, y, z: (x % z, torch.fmod(z, x), x & y, x ^ y, torch.cat([x, y, z])),
+        (WHOLE, torch.arange(9, dtype=torch.int16), torch.rand(9) + 1),
+    ),
     "loss of whole numbers": (
         lambda x, y: (
             F.pairwise_distance(x, y),

@@ -13,14 +13,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch._ops import OpOverload
+from torch.fx import Node
 
-from etlower.decompositions import pointwise, pooling, scans, scattering, sorting
+from etlower.decompositions import (
+    convolution,
+    losses,
+    pointwise,
+    pooling,
+    scans,
+    scattering,
+    sorting,
+)
 
 TABLE: Mapping[OpOverload, Callable[..., Any]] = {
+    **convolution.TABLE,
+    **losses.TABLE,
     **pointwise.TABLE,
     **pooling.TABLE,
     **scans.TABLE,
     **scattering.TABLE,
     **sorting.TABLE,
+}
+
+# Of operators whose kernel takes some calls only: which ones it does not.
+LACKING: Mapping[OpOverload, Callable[[Node], bool]] = {
+    torch.ops.aten.convolution.default: convolution.has_volume,
+    torch.ops.aten.sum.dim_IntList: pointwise.is_unsummed,
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._decomp import global_decomposition_table
 from torch._ops import OpOverload
+from torch.fx import Node
 
 _ATEN = torch.ops.aten
 _Tensor = torch.Tensor
@@ -16,6 +17,24 @@ _Tensor = torch.Tensor
 
 def _floating(x: _Tensor) -> _Tensor:
     return x if x.is_floating_point() else x.to(torch.get_default_dtype())
+
+
+def _floating_type(x: _Tensor, y: _Tensor) -> torch.dtype:
+    dtype = torch.result_type(x, y)
+    return dtype if dtype.is_floating_point else torch.get_default_dtype()
+
+
+def _of_number(op: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator on a number and a tensor."""
+
+    def function(number: float, x: _Tensor) -> _Tensor:
+        return op(torch.full((), number, dtype=torch.result_type(number, x)), x)
+
+    return function
+
+
+def _xlogy_by_number(x: _Tensor, number: float) -> _Tensor:
+    return torch.xlogy(x, torch.full((), number, dtype=torch.result_type(x, number)))
 
 
 def _with_factors(bias: _Tensor, product: _Tensor, beta: Any, alpha: Any) -> _Tensor:
@@ -44,7 +63,7 @@ def _signbit(x: _Tensor) -> _Tensor:
 
 
 def _copysign(x: _Tensor, sign: _Tensor) -> _Tensor:
-    size = _floating(x).abs()
+    size = _floating(x).abs().to(_floating_type(x, sign))
     return torch.where(_signbit(sign), -size, size)
 
 
@@ -170,6 +189,20 @@ def _trilinear(
     return torch.sum(product, sumdim, dtype=product.dtype) if sumdim else product
 
 
+def _rrelu(
+    x: _Tensor,
+    noise: _Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> tuple[_Tensor, _Tensor]:
+    """Outside of training the slope is the mean of its bounds."""
+    if training:
+        return NotImplemented
+    return torch.where(x > 0, x, x * ((lower + upper) / 2)), noise.clone()
+
+
 def _left_shift(x: _Tensor, count: _Tensor | int) -> _Tensor:
     """`x << count`, which has another operator than torch.bitwise_left_shift."""
     return NotImplemented if x.is_floating_point() else torch.bitwise_left_shift(x, count)
@@ -177,6 +210,28 @@ def _left_shift(x: _Tensor, count: _Tensor | int) -> _Tensor:
 
 def _right_shift(x: _Tensor, count: _Tensor | int) -> _Tensor:
     return NotImplemented if x.is_floating_point() else torch.bitwise_right_shift(x, count)
+
+
+def is_unsummed(node: Node) -> bool:
+    """Tells whether a sum is one of 64-bit floats, or of a tensor without dimensions."""
+    [source, *_] = node.all_input_nodes
+    return bool(node.meta["val"].dtype == torch.float64 or source.meta["val"].dim() == 0)
+
+
+def _sum(
+    x: _Tensor, dim: Sequence[int] | None, keepdim: bool = False, *, dtype: Any = None
+) -> _Tensor:
+    """A mean's multiple: the kernel adds up doubles in 32 bits. A number is its own sum.
+
+    With a tensor without dimensions the kernel ends the process.
+    """
+    dtype = dtype or (x.dtype if x.is_floating_point() else torch.int64)
+    if x.dim() == 0:
+        return x.to(dtype).clone()
+    sizes = [x.shape[d] for d in (dim or range(x.dim()))]
+    if dtype != torch.float64 or 0 in sizes:
+        return NotImplemented
+    return torch.mean(x, dim, keepdim, dtype=dtype) * math.prod(sizes)
 
 
 # Functional forms, which upstream's table lacks and torch's own has.
@@ -200,6 +255,15 @@ TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     _ATEN.round.decimals: _round_decimals,
     _ATEN.dist.default: _dist,
     _ATEN.i0.default: _i0,
+    _ATEN.sum.dim_IntList: _sum,
+    _ATEN.rrelu_with_noise_functional.default: _rrelu,
+    _ATEN.xlogy.Scalar_Other: _xlogy_by_number,
+    _ATEN.xlogy.Scalar_Self: _of_number(torch.xlogy),
+    _ATEN.bitwise_and.Scalar_Tensor: _of_number(torch.bitwise_and),
+    _ATEN.bitwise_or.Scalar_Tensor: _of_number(torch.bitwise_or),
+    _ATEN.bitwise_xor.Scalar_Tensor: _of_number(torch.bitwise_xor),
+    _ATEN.bitwise_left_shift.Scalar_Tensor: _of_number(torch.bitwise_left_shift),
+    _ATEN.bitwise_right_shift.Scalar_Tensor: _of_number(torch.bitwise_right_shift),
     _ATEN._trilinear.default: _trilinear,
     _ATEN.__lshift__.Scalar: _left_shift,
     _ATEN.__lshift__.Tensor: _left_shift,

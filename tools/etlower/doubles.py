@@ -1,0 +1,42 @@
+"""Numbers beside 64-bit floats keep their 64 bits.
+
+Upstream's pass makes a tensor of a number that an operator takes as one, always in 32 bits: beside
+doubles `x * 0.1` is off by 1e-9. A number that 32 bits hold stays as upstream makes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from executorch.exir.pass_base import ProxyValue, map_args
+from executorch.exir.passes.scalar_to_tensor_pass import ScalarToTensorPass
+from torch.utils import _pytree as pytree
+
+from etlower.replacing import replaced
+
+_upstreams = ScalarToTensorPass.call_operator
+
+
+@contextlib.contextmanager
+def exact_numbers() -> Iterator[None]:
+    """Makes upstream's pass do so."""
+    with replaced((ScalarToTensorPass, "call_operator", _call_operator)):
+        yield
+
+
+def _call_operator(self: Any, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+    values = (v.data for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, ProxyValue))
+    if any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in values):
+        args, kwargs = map_args(op, _exact, args, kwargs)
+    return _upstreams(self, op, args, kwargs, meta)
+
+
+def _exact(value: Any, argument: Any) -> Any:
+    if not isinstance(value, float) or not isinstance(argument.type, torch.TensorType):
+        return value
+    with torch.utils._python_dispatch._disable_current_modes():
+        is_held = torch.tensor(value, dtype=torch.float32).item() == value or value != value
+        return value if is_held else torch.tensor(value, dtype=torch.float64)
