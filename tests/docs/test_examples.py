@@ -17,26 +17,20 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from nested import fakes
 from player import Player
 
-_FAKES = {
-    "android_app": ("rules_android",),
-    "container": ("rules_oci",),
-    "ios_app": ("rules_apple", "rules_swift", "rules_swift_package_manager"),
-}
 
-
-def fakes(player: Player, example: str) -> str:
-    """Flags that replace the platform's rules."""
-    folder = player.module / "tests/integration/fakes"
-    return shlex.join(f"--override_module={name}={folder / name}" for name in _FAKES[example])
+def flags(player: Player, example: str) -> str:
+    """Flags that replace the other modules."""
+    return shlex.join(fakes(player.module, f"examples/{example}"))
 
 
 @pytest.fixture
 def android(player: Player) -> str:
     """Lays the Android app; returns Bazel's flags."""
     player.lay("examples/android_app/README.md")
-    return fakes(player, "android_app")
+    return flags(player, "android_app")
 
 
 def placed(folder: Path, app: str) -> list[str]:
@@ -64,7 +58,7 @@ def test_a_call_that_the_classes_do_not_have_fails(player: Player, android: str)
 
 def test_the_ios_app_has_all_that_its_swift_loads(player: Player) -> None:
     player.lay("examples/ios_app/README.md")
-    player.run(f"bazel build {fakes(player, 'ios_app')} //...")
+    player.run(f"bazel build {flags(player, 'ios_app')} //...")
     paths = placed(player.folder, "tasks")
     assert paths == [
         "assets/labels.txt",
@@ -84,7 +78,7 @@ def test_the_ios_app_has_all_that_its_swift_loads(player: Player) -> None:
 def test_the_container(player: Player, tmp_path: Path) -> None:
     """The layer runs from where the image has it."""
     player.lay("examples/container/README.md")
-    player.run(f"bazel build {fakes(player, 'container')} //:image")
+    player.run(f"bazel build {flags(player, 'container')} //:image")
     image = json.loads((player.folder / "bazel-bin/image.json").read_text())
     assert image["base"].endswith("/image")
     for layer in image["layers"]:

@@ -23,6 +23,13 @@ FOR_APPS = (
     "executorch_runtime_linux_x86_64",
 )
 
+# Modules that an example takes and that are not to be had here, by the names of their fakes.
+FAKES = {
+    "examples/android_app": ("rules_android",),
+    "examples/container": ("rules_oci",),
+    "examples/ios_app": ("rules_apple", "rules_swift", "rules_swift_package_manager"),
+}
+
 # The outer build compiles the runner as users do; that of a nested one runs on small files.
 NOT_OPTIMIZED = "--per_file_copt=rules_executorch./tools/runner/@-O0"
 
@@ -221,6 +228,17 @@ class EmptyWorkspace:
         """Ends the server and makes its files removable."""
         self.run("shutdown")
         remove(self.base)
+
+
+def fakes(module: Path, example: str) -> list[str]:
+    """Flags that replace modules of an example by fakes.
+
+    Args:
+      module: folder of the module under test.
+      example: its path in there: "examples/container".
+    """
+    folder = module / "tests/integration/fakes"
+    return [f"--override_module={name}={folder / name}" for name in FAKES.get(example, ())]
 
 
 def remove(path: Path) -> None:

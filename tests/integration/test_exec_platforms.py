@@ -1,4 +1,4 @@
-"""An app is linked where its C++ compiler runs, if execution platforms differ."""
+"""Execution platforms that differ from the machine: where actions run, and what a Mac chooses."""
 
 from __future__ import annotations
 
@@ -144,3 +144,43 @@ def test_one_configuration(workspace: Workspace) -> None:
         labels = re.findall(r"tools/runner:(\w+) \((\w+)\)", found)
         assert {"entry", "parts"} <= {name for name, _ in labels}, found
         assert len({configuration for _, configuration in labels}) == 1, found
+
+
+@pytest.mark.release
+def test_on_a_mac(workspace: Workspace, tmp_path: Path) -> None:
+    """With macOS on arm64 as the host's constraints, nothing that a build takes is for Linux.
+
+    Only the analysis runs: what a Mac would take for itself, for tests and for an iPhone.
+    """
+    workspace.lay("examples/hello")
+    with (workspace.folder / "BUILD.bazel").open("a") as out:
+        out.write(
+            'load("@rules_executorch//rules:defs.bzl", "et_runner_app")\n'
+            'et_runner_app(name = "app", programs = [":net_xnnpack"])\n'
+            'IOS = "@rules_executorch//toolchains/platforms:ios_arm64"\n'
+            'et_runner_app(name = "ios", platform = IOS, programs = [":net_xnnpack"])\n'
+        )
+    workspace.run("build", "--nobuild", "//:app")
+    constraints = '["@platforms//cpu:aarch64", "@platforms//os:osx"]'
+    texts = {
+        "host_platform": {
+            "BUILD.bazel": 'exports_files(["constraints.bzl"])\n',
+            "constraints.bzl": f"HOST_CONSTRAINTS = {constraints}\n",
+        },
+        "executorch_compiler": {
+            "BUILD.bazel": "",
+            "found.bzl": 'COMPILER_FOUND = False\nHOST_PLATFORM = "macos_arm64"\n',
+        },
+    }
+    flags = []
+    for name, files in texts.items():
+        (real,) = (workspace.base / "external").glob(f"*[~+]{name}")
+        (tmp_path / name).mkdir()
+        for file, text in {"REPO.bazel": "", **files}.items():
+            (tmp_path / name / file).write_text(text)
+        flags.append(f"--override_repository={real.name}={tmp_path / name}")
+    found = workspace.run("cquery", *flags, "deps(//...)")
+    repositories = set(re.findall(r"[~+]executorch[~+](executorch_\w+)//", found))
+    assert {"executorch_cc_macos_arm64", "executorch_runtime_macos_arm64"} <= repositories
+    assert "executorch_runtime_ios_arm64" in repositories
+    assert not {name for name in repositories if "linux" in name or "android" in name}

@@ -14,9 +14,18 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import FOR_APPS, Workspace, environment
+from nested import FOR_APPS, Workspace, environment, fakes
 
-_EXAMPLES = ("examples/hello", "examples/ci", "examples/lora_tasks", "examples/qat")
+# All but android_app, whose model is that of llm, and those with fakes of rules_python's downloads.
+_EXAMPLES = (
+    "examples/hello",
+    "examples/ci",
+    "examples/container",
+    "examples/ios_app",
+    "examples/llm",
+    "examples/lora_tasks",
+    "examples/qat",
+)
 
 # As the presets set it: without it, PATH is part of all actions that have an environment.
 _FLAGS = ("--incompatible_strict_action_env",)
@@ -39,6 +48,7 @@ class Copy:
         self, folder: Path, mask: int, variables: Mapping[str, str], flags: tuple[str, ...]
     ) -> None:
         self._mask, self._variables, self._flags = mask, variables, (*_FLAGS, *flags)
+        self._fakes: list[str] = []
         self.workspace = self._masked(
             lambda: Workspace(
                 folder, source=_EXAMPLES[0], repositories=FOR_APPS, compiled_once=False
@@ -54,12 +64,15 @@ class Copy:
 
     def lay(self, example: str) -> None:
         """Copies another example there."""
+        self._fakes = fakes(self.workspace.module, example)
         self._masked(lambda: self.workspace.lay(example))
 
     def run(self, command: str, *arguments: str) -> str:
         """Runs Bazel as the user; returns its output."""
         return self._masked(
-            lambda: self.workspace.run(command, *self._flags, *arguments, **self._variables)
+            lambda: self.workspace.run(
+                command, *self._flags, *self._fakes, *arguments, **self._variables
+            )
         )
 
     def actions(self) -> dict[str, list[str]]:
