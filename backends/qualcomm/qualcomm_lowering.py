@@ -9,27 +9,48 @@ Upstream's partitioner and `preprocess` do the work. What is added here:
   Upstream puts all methods into one, and fails where they have different numbers of partitions.
 - State goes to QNN where one partition of the only method uses it. Upstream hands it to one of
   several partitions, or to a copy of each method, of which only one would see a change.
-- What QNN refuses, and ExecuTorch has no kernel for, is an error with the operator, its inputs and
-  its layer, not with upstream's names of passes.
+- What QNN refuses stays with ExecuTorch: operators that upstream's builders fail on, those with
+  which a partition does not compile (qualcomm_refusals.py), results that the runtime would get
+  wrong (`_stays`). Operators that are kept whole for QNN, and that it refuses, are decomposed in
+  another attempt. What has no decomposition is an error with the operator, its inputs and its
+  layer, not with upstream's names of passes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import qualcomm_reproducible
 import torch
-from etbuild import BuildError
+from etbuild import BuildError, LowerAgain
 from executorch.backends.qualcomm import qnn_preprocess
+from executorch.backends.qualcomm._passes import (
+    DecomposeDivMode,
+    DecomposeFloorDivide,
+    DecomposeRemainder,
+)
 from executorch.backends.qualcomm.partition import qnn_partitioner
+from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.backends.qualcomm.utils.qnn_manager_lifecycle import QnnManagerRegistry
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from qualcomm_refusals import Snapshot
 
 # QNN's own backends, by the options that they were started with.
 _managers: dict[bytes, Any] = {}
+
+# What upstream's code raises on operators and types that it does not know.
+_FAILURES = (
+    *(AssertionError, AttributeError, IndexError, KeyError),
+    *(NotImplementedError, RuntimeError, TypeError, ValueError),
+)
+
+# Operators of a model that its compiler refuses, one after the other, until the build fails.
+_MOST_REFUSED = 24
 
 
 @dataclasses.dataclass
@@ -79,9 +100,14 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         self._chip = chip
         self._specs = specs
         self._has_floats = has_floats
+        # Learned in former attempts: calls to decompose, and nodes with which nothing compiles.
+        self._decomposed: set[_Call] = set()
+        self._refused: set[tuple[str, str]] = set()
 
     def partition(self, edge_program: torch.export.ExportedProgram) -> Any:
         """Partitions a method; see upstream's class."""
+        global _partitioner
+        _partitioner = self
         self.compiler_specs_snapshot = self._specs.chosen()
         backend = type(self.delegation_spec)
         self.delegation_spec = backend(
@@ -103,17 +129,55 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         return result
 
     def generate_partitions(self, edge_program: torch.export.ExportedProgram) -> list[Any]:
-        """Finds partitions; without those that only compute constants, which QNN cannot compile."""
+        """Finds partitions; without what only computes constants, which QNN cannot hand out."""
+        signature = edge_program.graph_signature
         constants = {
-            *edge_program.graph_signature.inputs_to_parameters,
-            *edge_program.graph_signature.inputs_to_buffers,
-            *edge_program.graph_signature.inputs_to_lifted_tensor_constants,
-        }
-        return [
-            partition
-            for partition in super().generate_partitions(edge_program)
-            if _has_inputs(partition, constants)
-        ]
+            *signature.inputs_to_parameters,
+            *signature.inputs_to_buffers,
+            *signature.inputs_to_lifted_tensor_constants,
+        } - set(signature.buffers_to_mutate.values())
+        with _refusing(self._stays):
+            partitions = super().generate_partitions(edge_program)
+        for partition in partitions:
+            _leave_constants(partition, constants)
+        return [partition for partition in partitions if _has_inputs(partition, constants)]
+
+    def _stays(self, node: torch.fx.Node) -> bool:
+        """Tells of a node that QNN would take whether ExecuTorch computes it."""
+        if (node.name, _name(node)) in self._refused:
+            return True
+        if _name(node) in _CASTS:
+            given = node.all_input_nodes[0].meta["val"].dtype
+            # QNN takes bytes for fractions, and whole numbers for those that stand for fractions.
+            becomes_quantized = QCOM_QUANT_ATTRS in node.meta and not given.is_floating_point
+            return given == torch.uint8 or becomes_quantized
+        # QNN counts with 32 bits, and the runtime would read 64 of them.
+        results = node.meta["val"] if _has_several(node) else ()
+        return any(
+            isinstance(result, torch.Tensor) and result.dtype == torch.int64 and _is_used(node, n)
+            for n, result in enumerate(results)
+        )
+
+    def leave_out(self, node: torch.fx.Node, said: str) -> None:
+        """Asks for another attempt, without an operator that QNN's compiler refuses.
+
+        Args:
+          node: the operator in its partition.
+          said: what the compiler said.
+
+        Raises:
+          LowerAgain: it is left to ExecuTorch in the next attempt.
+          BuildError: that was so already, or too much was left out.
+        """
+        key = (node.name, _name(node))
+        if key in self._refused or len(self._refused) >= _MOST_REFUSED:
+            raise BuildError(
+                f"{self._label}: QNN's compiler for {self._chip} refuses "
+                f"{_call_in_words(node)}: {said}.",
+                "Write the layer with other operators, or use another recipe for it (overrides).",
+            )
+        self._refused.add(key)
+        raise LowerAgain
 
     def ops_to_not_decompose(self, ep: torch.export.ExportedProgram) -> Any:
         """Operators that QNN takes whole; see upstream's class.
@@ -124,31 +188,81 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         kept = set(operators)
 
         def checked(node: torch.fx.Node) -> bool:
-            if isinstance(node.target, EdgeOpOverload) and node.target._op in kept:
-                self._refuse(node)
-            return keeps(node)
+            if isinstance(node.target, EdgeOpOverload):
+                return node.target._op in kept and self._must_be_taken(node)
+            return keeps(node) and _Call.of(node) not in self._decomposed
 
         return operators, checked
 
-    def _refuse(self, node: torch.fx.Node) -> None:
-        """Fails on an operator that nothing can run.
+    def _must_be_taken(self, node: torch.fx.Node) -> bool:
+        """Handles an operator that was kept whole for QNN and is left in the program.
+
+        Returns:
+          False: ExecuTorch's kernels take it. Upstream fails on it otherwise.
 
         Raises:
-          BuildError: unless it is one of quantization, which upstream allows.
+          LowerAgain: it is decomposed in the next attempt.
+          BuildError: it has no decomposition, and no kernel.
         """
-        name = str(node.target._op)
-        if "quantize" in name:
-            return
-        inputs = [_described(value) for value in node.all_input_nodes]
-        stack = list((node.meta.get("nn_module_stack") or {}).values())
-        layer = _layer(stack[-1][0]) if stack else ""
-        where = f' in the layer "{layer}"' if layer else ""
+        op, call = node.target._op, _Call.of(node)
+        if "quantize" in _name(node):
+            return True
+        if _has_kernel(op):
+            return False
+        if call not in self._decomposed and _has_decomposition(op):
+            self._decomposed.add(call)
+            raise LowerAgain
         raise BuildError(
-            f"{self._label}: QNN on {self._chip} refuses the operator {name}({', '.join(inputs)})"
-            f"{where}, and ExecuTorch keeps it whole for QNN, so its own kernels cannot run it.",
+            f"{self._label}: QNN on {self._chip} refuses {_call_in_words(node)}, and ExecuTorch "
+            "keeps it whole for QNN, so its own kernels cannot run it.",
             "Change types or sizes to what QNN takes, write the layer with other operators, or use "
             "another recipe for it (overrides).",
         )
+
+
+# The one that partitioned last: the compiler below works for it.
+_partitioner: Partitioner | None = None
+
+_CASTS = frozenset(
+    ("aten._to_copy.default", "dim_order_ops._to_dim_order_copy.default", "aten.to.dtype")
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """Calls of an operator by one layer on inputs of the same shapes.
+
+    Nodes have other names before and after they are decomposed.
+    """
+
+    operator: str
+    layer: str
+    shapes: str
+
+    @staticmethod
+    def of(node: torch.fx.Node) -> _Call:
+        shapes = [_described(value) for value in node.all_input_nodes]
+        return _Call(_name(node), _layer_of(node), str(shapes))
+
+
+@contextlib.contextmanager
+def _refusing(stays: Callable[[torch.fx.Node], bool]) -> Iterator[None]:
+    """Makes upstream's check of operators refuse more: `stays`, and what it fails on itself."""
+    checker = qnn_partitioner.QnnOperatorSupport
+    supported = checker.is_node_supported
+
+    def is_node_supported(self: Any, modules: Any, node: torch.fx.Node) -> bool:
+        try:
+            taken = bool(supported(self, modules, node))
+        except _FAILURES:
+            return False
+        return taken and not (node.op == "call_function" and stays(node))
+
+    checker.is_node_supported = is_node_supported
+    try:
+        yield
+    finally:
+        checker.is_node_supported = supported
 
 
 def install() -> None:
@@ -157,6 +271,8 @@ def install() -> None:
         return
     qnn_partitioner.get_current_qnn_manager = _manager
     qnn_preprocess.get_current_qnn_manager = _manager
+    for each in (DecomposeDivMode, DecomposeFloorDivide, DecomposeRemainder):
+        each.call = _with_fractions_only(each.call)
     backend = qnn_preprocess.QnnBackend
     upstream = backend.preprocess_multimethod
 
@@ -166,7 +282,8 @@ def install() -> None:
     ) -> dict[str, list[Any]]:
         made: dict[str, list[Any]] = {}
         for names in _contexts(edge_programs, compile_specs):
-            made |= upstream(
+            made |= _compiled(
+                upstream,
                 {name: edge_programs[name] for name in names},
                 {name: compile_specs[name] for name in names},
             )
@@ -177,6 +294,76 @@ def install() -> None:
         return {name: made[name] for name in edge_programs}
 
     backend.preprocess_multimethod = staticmethod(preprocess_multimethod)
+
+
+def _with_fractions_only(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A pass without whole numbers, whose divisions upstream writes as fractions of 16 bits."""
+
+    def fractions(self: Any, graph_module: torch.fx.GraphModule) -> Any:
+        hidden = {
+            node: node.target
+            for node in graph_module.graph.nodes
+            if node.op == "call_function" and _name(node).startswith(_DIVISIONS)
+            if not node.meta["val"].dtype.is_floating_point
+        }
+        for node in hidden:
+            node.target = _hidden
+        try:
+            return call(self, graph_module)
+        finally:
+            for node, target in hidden.items():
+                node.target = target
+
+    return fractions
+
+
+_DIVISIONS = ("aten.div.", "aten.floor_divide.", "aten.remainder.")
+
+
+def _hidden(*args: Any, **kwargs: Any) -> None:
+    """Stands for an operator that a pass does not see; it is never called."""
+
+
+def _compiled(
+    compiler: Callable[..., dict[str, list[Any]]],
+    programs: Mapping[str, Sequence[Any]],
+    specs: Mapping[str, Sequence[Sequence[CompileSpec]]],
+) -> dict[str, list[Any]]:
+    """Compiles the methods of a context.
+
+    Raises:
+      LowerAgain, BuildError: QNN refuses an operator.
+    """
+    before = {name: [Snapshot.of(part) for part in parts] for name, parts in programs.items()}
+    try:
+        return compiler(programs, specs)
+    except _FAILURES as error:
+        said = str(error).partition("\n")[0].removesuffix(".")
+        manager = _manager(_backend_of(specs), next(iter(specs.values()))[0])
+
+        def compiles(name: str, program: Any, of_part: Sequence[CompileSpec]) -> bool:
+            try:
+                compiler({name: [program]}, {name: [of_part]})
+            except _FAILURES:
+                # Upstream leaves it as it is.
+                manager.DestroyContext()
+                return False
+            return True
+
+        manager.DestroyContext()
+        for name, parts in before.items():
+            for part, of_part in zip(parts, specs[name], strict=True):
+                node = part.first_refused(lambda p, n=name, s=of_part: compiles(n, p, s))
+                if node is not None and _partitioner is not None:
+                    _partitioner.leave_out(node, said)
+        raise
+
+
+def _backend_of(specs: Mapping[str, Sequence[Sequence[CompileSpec]]]) -> Any:
+    from executorch.backends.qualcomm.serialization.qc_schema_serialize import flatbuffer_to_option
+
+    [spec] = next(iter(specs.values()))[0]
+    return flatbuffer_to_option(spec.value).backend_options.backend_type
 
 
 def takes_floats(manager: Any) -> bool:
@@ -216,6 +403,22 @@ def _has_inputs(partition: Any, constants: Collection[str]) -> bool:
         for node in nodes
         for given in node.all_input_nodes
     )
+
+
+def _leave_constants(partition: Any, constants: Collection[str]) -> None:
+    """Leaves to ExecuTorch what follows from constants alone and is read elsewhere, too.
+
+    QNN has no outputs that depend on no input: the runtime would miss them.
+    """
+    known: set[torch.fx.Node] = set()
+    for node in sorted(partition.nodes):
+        given = node.all_input_nodes
+        if all(n in known or (n.op == "placeholder" and n.name in constants) for n in given):
+            known.add(node)
+    while left := [node for node in known if any(u not in partition.nodes for u in node.users)]:
+        for node in left:
+            known.discard(node)
+            partition.remove_node(node)
 
 
 def _take_state(edge_program: torch.export.ExportedProgram) -> None:
@@ -269,6 +472,50 @@ def _manager(backend_type: Any, compile_specs: Sequence[CompileSpec]) -> Any:
     if option not in _managers:
         _managers[option] = QnnManagerRegistry().get_or_create_qnn_manager(backend_type, option)
     return _managers[option]
+
+
+def _has_several(node: torch.fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), tuple | list)
+
+
+def _is_used(node: torch.fx.Node, number: int) -> bool:
+    """Tells whether anything reads one of a node's results."""
+    return any(
+        user.target is operator.getitem and user.args[1] == number and user.users
+        for user in node.users
+    )
+
+
+def _has_kernel(op: Any) -> bool:
+    """Tells whether the runtime has a kernel of its own for an operator."""
+    from executorch.extension.pybindings import portable_lib
+
+    overload = op._overloadname
+    names = {f"{op._schema.name}.out", f"{op._schema.name}.{overload}_out"}
+    return not names.isdisjoint(portable_lib._get_operator_names())
+
+
+def _has_decomposition(op: Any) -> bool:
+    from torch.export import default_decompositions
+
+    return op in default_decompositions()
+
+
+def _name(node: torch.fx.Node) -> str:
+    """An operator's name, of ATen's or of the edge dialect's: "aten.add.Tensor"."""
+    return str(node.target._op if isinstance(node.target, EdgeOpOverload) else node.target)
+
+
+def _call_in_words(node: torch.fx.Node) -> str:
+    inputs = [_described(value) for value in node.all_input_nodes]
+    layer = _layer_of(node)
+    where = f' in the layer "{layer}"' if layer else ""
+    return f"the operator {_name(node)}({', '.join(inputs)}){where}"
+
+
+def _layer_of(node: torch.fx.Node) -> str:
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return _layer(stack[-1][0]) if stack else ""
 
 
 def _described(node: torch.fx.Node) -> str:

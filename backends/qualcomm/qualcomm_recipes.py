@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from etbuild import BuildError, RecipeContext, static_shapes
+from etbuild import BuildError, RecipeContext, static_shapes, write_out
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from vendor_sdk import Sdk
 
@@ -97,6 +97,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         aten_transform_passes=[
             static_shapes(ctx.label, "QNN"),
             specs.note,
+            *([] if precision else [write_out("elu", "rank")]),
             lambda method, program: passes().transform_for_export_pipeline(program),
         ],
         lowering_recipe=lowering,
@@ -187,11 +188,12 @@ def quantizer(chip: Any, precision: str) -> Any:
       chip: a QcomChipset.
       precision: name of a QuantDtype.
     """
-    from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
+    import qualcomm_quantizer
+    from executorch.backends.qualcomm.quantizer.quantizer import QuantDtype
 
     # Upstream switches it off on some vendors' CPUs only, and calibration would differ.
     torch.backends.mkldnn.set_flags(False)
-    made = QnnQuantizer(soc_model=chip)
+    made = qualcomm_quantizer.Quantizer(soc_model=chip)
     made.set_default_quant_config(
         QuantDtype[precision], is_conv_per_channel=True, is_linear_per_channel=True
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from etbuild.operator_versions import VULKAN, is_older
+from etbuild.operator_versions import OLDEST, VULKAN, is_older
 from executorch.backends.vulkan.partitioner import vulkan_partitioner
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import (
     VulkanPartitioner,
@@ -40,6 +40,9 @@ _NEVER = frozenset(
         "quantized_decomposed.quantize_per_tensor.tensor",
     }
 )
+# Left to a newer runtime by default: its work belongs to the GPU. All others that OLDEST lacks are
+# comparisons and the like, which cost the CPU next to nothing, and masks of attention have them.
+_HEAVY = frozenset({"aten.grid_sampler_2d.default"})
 _WEIGHT = "quantized_decomposed.dequantize_per_channel.default"
 _EMBEDDING = "aten.embedding.default"
 _TRANSPOSES = ("aten.permute_copy.default", "aten.t_copy.default")
@@ -52,7 +55,8 @@ class GuardedPartitioner(VulkanPartitioner):
 
     Args:
       options: as upstream's.
-      runtime: oldest version of ExecuTorch that shall run the programs; empty: the exporter's.
+      runtime: oldest version of ExecuTorch that shall run the programs; empty: OLDEST, but for the
+        operators that must run on the GPU.
     """
 
     def __init__(self, options: dict[str, Any], runtime: str = "") -> None:
@@ -101,8 +105,9 @@ class _Supported(VulkanSupportedOperators):
         first = VULKAN.get(name)
         if first and _is_only_negated(node):
             return f"nothing but {_NOT} reads it, and {_NOWHERE}"
-        if first and self._runtime and is_older(self._runtime, first):
-            return f"ExecuTorch {self._runtime} lacks this operator, {first} has it"
+        oldest = self._runtime or ("" if name in _HEAVY else OLDEST)
+        if first and oldest and is_older(oldest, first):
+            return f"ExecuTorch {oldest} lacks this operator, {first} has it"
         if name == _EMBEDDING:
             return self._embedding(node)
         return ""

@@ -14,7 +14,7 @@ Example (the entry point of an `et_model`):
 
 from etbuild.checkpoint import load_checkpoint
 from etbuild.context import ModelContext, RecipeContext
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, LowerAgain
 from etbuild.estimates import keep_estimate
 from etbuild.exact import write_out
 from etbuild.gguf_check import check_gguf
@@ -25,6 +25,7 @@ from etbuild.spec import Method, ModelSpec
 
 __all__ = [
     "BuildError",
+    "LowerAgain",
     "Method",
     "ModelContext",
     "ModelSpec",

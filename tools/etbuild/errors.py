@@ -1,4 +1,4 @@
-"""The error that is shown to a user as it is, without a stack trace, and how it lists names."""
+"""The error that is shown to a user as it is, how it lists names, and a request to lower again."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ class BuildError(Exception):
         super().__init__(f"{what}\n{hint}" if hint else what)
         self.what = what
         self.hint = hint
+
+
+class LowerAgain(Exception):
+    """Raised by a partitioner or a backend's compiler that learned what to do otherwise.
+
+    The model is lowered once more, with the same recipe. Whoever raises it has changed its own
+    state before, so that the next attempt differs.
+    """
 
 
 def listed(names: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ tensors, traced with the node's shapes. Graphs without such a node stay as they 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,7 @@ REASONS: Mapping[str, str] = {
     "byte_numbers": "the kernels refuse numbers that no byte holds, or compute something else",
     "channels_last": "kernels and delegates take rows only",
     "double_remainder": "the kernel computes in 32 bits",
+    "elu": "the delegate leaves out the factors",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
     "index_type": "the kernel takes 64-bit indices only",
@@ -69,6 +70,7 @@ REASONS: Mapping[str, str] = {
     "negative_padding": "the kernel takes no negative numbers",
     "non_blocking": "the kernel refuses the flag",
     "reflection_pad": "the delegate pads with zeros",
+    "rank": "the delegate's compiler fails on more than four dimensions",
     "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
     "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
     "scalar_type": "the kernel refuses a fraction beside whole numbers",
@@ -88,6 +90,7 @@ def write_out(*names: str) -> WriteOut:
         "channels_last": normalizations, `softmax`, `argmax`, `cumsum`, `flip`, `gather` and
           shuffled pixels of tensors whose channels lie last.
         "double_remainder": `%` of 64-bit floats.
+        "elu": ELU with factors, SELU and CELU, as sums and products of it.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
@@ -100,6 +103,8 @@ def write_out(*names: str) -> WriteOut:
         "narrow_copy": copies of a part, as a slice and a copy.
         "negative_padding": padding that cuts off, as slices.
         "non_blocking": copies that do not wait, as those that do.
+        "rank": permutations of more than four dimensions of which some have one element only, as
+          permutations of the others.
         "reflection_pad": as slices that are turned and joined.
         "scalar_shape": permutations and windows of tensors without dimensions.
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
@@ -140,6 +145,16 @@ class WriteOut:
         return [written for module in modules for written in _write_out_in(module, self.names)]
 
 
+def write_out_before_quantization(module: GraphModule, *names: str) -> None:
+    """Writes operators out in a graph that is captured to be quantized: what replaces them is, too.
+
+    Args:
+      module: with torch's own operators.
+      names: of rules, as `write_out` has them.
+    """
+    _write_out_in(module, names)
+
+
 @dataclass(frozen=True)
 class Written:
     """A call that was written out.
@@ -157,7 +172,7 @@ class Written:
     count: int
 
 
-def _write_out_in(module: GraphModule, names: tuple[str, ...]) -> list[Written]:
+def _write_out_in(module: GraphModule, names: Sequence[str]) -> list[Written]:
     found: list[Written] = []
     # What is made of these is looked at below.
     for node in list(module.graph.nodes) if "integer_remainder" in names else ():
@@ -232,6 +247,26 @@ def _addmm(bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> A
     product = alpha * (x @ y)
     # What is multiplied by zero counts for nothing, be it infinite.
     return product if beta == 0 else beta * bias + product
+
+
+def _has_scales(node: Node) -> bool:
+    return (_argument(node, 2, "scale", 1), _argument(node, 3, "input_scale", 1)) != (1, 1)
+
+
+def _elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+    """The smooth half by an ELU of its own, which is zero for the other numbers."""
+    import torch
+
+    smooth = torch.nn.functional.elu((x * input_scale).clamp(max=0), alpha)
+    return (x.clamp(min=0) + smooth) * scale
+
+
+def _celu(x: Any, alpha: float = 1) -> Any:
+    return _elu(x, alpha, 1, 1 / alpha)
+
+
+def _selu(x: Any) -> Any:
+    return _elu(x, 1.6732632423543772, 1.0507009873554805)
 
 
 def _is_unquantized_tanh(node: Node) -> bool:
@@ -514,6 +549,25 @@ def _waiting(operator: str) -> Callable[..., Any]:
     return function
 
 
+def _has_ones(node: Node) -> bool:
+    shape = list(node.meta["val"].shape)
+    return len(shape) > 4 and 1 in shape and set(shape) != {1}
+
+
+def _permute_without_ones(x: Any, dims: Sequence[int]) -> Any:
+    order = [dim % x.dim() for dim in dims]
+    others = [dim for dim in order if x.shape[dim] != 1]
+    places = {dim: place for place, dim in enumerate(sorted(others))}
+    small = x.reshape([x.shape[dim] for dim in sorted(others)])
+    return small.permute([places[dim] for dim in others]).reshape([x.shape[d] for d in order])
+
+
+def _transpose_without_ones(x: Any, first: int, second: int) -> Any:
+    order = list(range(x.dim()))
+    order[first], order[second] = order[second], order[first]
+    return _permute_without_ones(x, order)
+
+
 def _is_scalar(node: Node) -> bool:
     return node.meta["val"].dim() == 0
 
@@ -637,6 +691,11 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule((name,), _takes_channels_last, _in_rows(name)) for name in _OF_ROWS
     ),
     "double_remainder": (_Rule(_REMAINDERS, _is_double, _remainder),),
+    "elu": (
+        _Rule(("elu.default",), _has_scales, _elu),
+        _Rule(("celu.default",), _always, _celu),
+        _Rule(("selu.default",), _always, _selu),
+    ),
     "gelu": (_Rule(("gelu.default",), _is_unquantized_tanh, _gelu),),
     "half_result": (
         *(_Rule((name,), _gives_half, _in_single(name)) for name in _HALVES),
@@ -656,6 +715,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     "narrow_copy": (_Rule(("narrow_copy.default",), _always, _narrow),),
     "negative_padding": (_Rule(_PADDINGS, _cuts_off, _padding),),
     "non_blocking": tuple(_Rule((name,), _does_not_wait, _waiting(name)) for name in _COPIES),
+    "rank": (
+        _Rule(("permute.default",), _has_ones, _permute_without_ones),
+        _Rule(("transpose.int",), _has_ones, _transpose_without_ones),
+    ),
     "reflection_pad": (_Rule(_REFLECTIONS, _always, _reflection_pad),),
     "scalar_shape": (
         _Rule(("permute.default", "permute_copy.default"), _has_no_dimension, _permute_of_scalar),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-# Operators of Vulkan's payloads that the runtime of 1.3.1 lacks: the first version that has them.
+# The oldest runtime that Vulkan's programs are for, and the newest that packages for Android have.
+OLDEST = "1.3.1"
+
+# Operators of Vulkan's payloads that OLDEST lacks: the first version that has them.
 VULKAN = {
     "aten.bitwise_or.Tensor": "1.4.0",
     "aten.eq.Scalar": "1.4.0",

@@ -19,6 +19,7 @@ import torch
 from etbuild import BuildError
 from executorch.exir import memory
 from executorch.exir.tensor import TensorSpec, contiguous_stride_from_shape
+from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
@@ -102,6 +103,43 @@ def check(manager: Any, label: str) -> None:
                 f"no kernel of ExecuTorch takes it: {wrong}.",
                 instead,
             )
+
+
+def check_outputs(
+    manager: Any, programs: Mapping[str, torch.export.ExportedProgram], label: str
+) -> None:
+    """Fails where passes of a backend gave an output another type.
+
+    Args:
+      manager: upstream's ExecutorchProgramManager.
+      programs: by method, as they were exported.
+      label: of the model.
+
+    Raises:
+      BuildError: with the output, and both types.
+    """
+    for method, program in sorted(programs.items()):
+        before, after = _output_types(program), _output_types(manager.exported_program(method))
+        for number, (expected, got) in enumerate(zip(before, after, strict=False)):
+            if expected is not None and got is not None and expected != got:
+                raise BuildError(
+                    f'{label}: the method "{method}", output {number}: passes of the recipe '
+                    f"made it {str(got).removeprefix('torch.')}, expected "
+                    f"{str(expected).removeprefix('torch.')} as in the model.",
+                    "Compute it outside of the model, convert it to floats there, or use another "
+                    "recipe.",
+                )
+
+
+def _output_types(program: torch.export.ExportedProgram) -> list[Any]:
+    [output] = program.graph.find_nodes(op="output")
+    specs = program.graph_signature.output_specs
+    values = [
+        node.meta.get("val") if isinstance(node, Node) else None
+        for node, spec in zip(output.args[0], specs, strict=False)
+        if spec.kind == OutputKind.USER_OUTPUT
+    ]
+    return [value.dtype if isinstance(value, torch.Tensor) else None for value in values]
 
 
 def _name(node: Node) -> str:

@@ -184,6 +184,7 @@ def _run(
         ):
             manager = edge.to_executorch(config)
     runnable.check(manager, label)
+    runnable.check_outputs(manager, programs, label)
     bounds.check_lowered(manager, inputs, label)
     state.check(manager, exported, changes, label)
     return manager

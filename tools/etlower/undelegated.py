@@ -4,14 +4,18 @@ A delegate comes first: it may take an operator whole that the runtime lacks. Pa
 what they take are asked for their lists. What others take is seen in the lowered program: if it
 still has such operators, the model is lowered once more, with their decompositions. Programs that
 have none are lowered once, with upstream's own table.
+
+A recipe's partitioner may ask for another attempt, too (`LowerAgain`).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
+from etbuild import LowerAgain
 from executorch.exir.program import _program
 from executorch.export import ExportRecipe
 from torch._ops import OpOverload
@@ -26,7 +30,7 @@ def lowered(lower: Callable[[], Any], recipe: ExportRecipe) -> Any:
     """Lowers a model, with decompositions of what would have no kernel.
 
     Args:
-      lower: runs upstream's stages; it may be called twice.
+      lower: runs upstream's stages; it may be called several times.
       recipe: whose partitioners come first; operators of its `preserve_ops` are left to the app.
 
     Returns:
@@ -51,7 +55,9 @@ def _with(chosen: Collection[OpOverload], lower: Callable[[], Any]) -> Any:
         return {**upstreams(), **{op: TABLE[op] for op in chosen}}
 
     with replaced((_program, "_default_decomposition_table", table)):
-        return lower()
+        while True:
+            with contextlib.suppress(LowerAgain):
+                return lower()
 
 
 def _may_take(recipe: ExportRecipe, op: OpOverload) -> bool:

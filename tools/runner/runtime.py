@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 from etbuild.errors import BuildError
-from etlink import pte, tables
+from etbuild.operator_versions import VULKAN, is_older
+from etlink import payload_operators, pte, tables
 from etlink.process import ROOTS
 from runner import emulated
 from runner.api import executorch_app
@@ -261,7 +262,20 @@ def lacks(program: pte.ProgramFile, library: Path | None = None) -> list[str]:
     }
     library = library or emulated_library()
     found = _missing(needs, library) if library else missing(needs)
-    return [*found["missing_backends"], *found["missing_operators"]]
+    has_vulkan = "VulkanBackend" in needs["backends"]
+    newer = _newer(program, info(library)["version"]) if has_vulkan else []
+    return [*found["missing_backends"], *found["missing_operators"], *newer]
+
+
+def _newer(program: pte.ProgramFile, version: str) -> list[str]:
+    """Operators of Vulkan's payloads that a version lacks, which would end the process."""
+    names = {
+        name
+        for delegate in payload_operators.delegates(program, {"VulkanBackend"})
+        for name in payload_operators.operators_of(delegate)
+    }
+    lacking = [name for name in sorted(names & VULKAN.keys()) if is_older(version, VULKAN[name])]
+    return [f"{name} of Vulkan (ExecuTorch {VULKAN[name]} has it)" for name in lacking]
 
 
 def emulated_library() -> Path | None:

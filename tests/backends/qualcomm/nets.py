@@ -96,6 +96,7 @@ upscale = _entry(Upscale, 1, 8, 8, 8)
 attention = _entry(Attention, 1, 16, 64)
 recurrent = _entry(Recurrent, 1, 8, 16)
 pooled = _entry(Pooled, 1, 4, 8, 8)
+curved = _entry(lambda: nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)), 1, 8)
 
 
 def methods(ctx: ModelContext) -> ModelSpec:

@@ -145,12 +145,42 @@ def test_chips_that_share_no_weights() -> None:
 
 
 def test_refused_operator() -> None:
-    """The operator, its inputs and the chip are named."""
-    said = _lowered("pooled", "fp16")
+    """What is kept whole for QNN, and refused by it, is decomposed for ExecuTorch's kernels."""
+    assert "aten::_adaptive_avg_pool2d" in _forked(lambda: _operators("pooled", "fp16"))
+
+
+@pytest.mark.parametrize("recipe", ["fp16", "int8"])
+def test_what_the_compiler_refuses_stays(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator is found, and left to ExecuTorch's kernels; without a kernel it is named."""
+    _recipe(recipe)
+    lowering = importlib.import_module("qualcomm_lowering")
+    compiled = lowering._compiled
+
+    def without_tanh(compiler: Any, programs: Any, specs: Any) -> Any:
+        def refusing(parts: Any, of_parts: Any) -> Any:
+            for nodes in (part.graph.nodes for each in parts.values() for part in each):
+                assert not any("tanh" in str(node.target) for node in nodes), "no such operator"
+            return compiler(parts, of_parts)
+
+        return compiled(refusing, programs, specs)
+
+    monkeypatch.setattr(lowering, "_compiled", without_tanh)
+    lowered = _forked(lambda: _operators("curved", recipe))
+    assert "aten::tanh" in lowered
+    monkeypatch.setattr(lowering, "_MOST_REFUSED", 0)
+    said = _lowered("curved", recipe)
     assert (
-        "QNN on SM8650 refuses the operator aten.adaptive_avg_pool2d.default(float32 [1, 4, "
-        in said
+        "QNN's compiler for SM8650 refuses the operator aten.tanh.default(float32 [1, 8]) in the "
+        'layer "1": no such operator' in said
     )
+
+
+def _operators(net: str, recipe: str) -> list[str]:
+    """Operators that stay with ExecuTorch."""
+    spec = getattr(nets, net)(ModelContext())
+    manager = stages.run(spec, _recipe(recipe), Progress(), "//:net", False)
+    [plan] = manager.executorch_program.execution_plan
+    return [operator.name for operator in plan.operators]
 
 
 def test_dynamic_shapes() -> None:

@@ -34,9 +34,13 @@ class Function(torch.nn.Module):
         return self.function(*inputs)
 
 
+# Rules for delegates that the kernels need none of.
+DELEGATES = ("elu", "rank", "reflection_pad")
+
+
 def portable() -> ExportRecipe:
-    """ExecuTorch's own kernels, with what OpenVINO's recipes write out."""
-    return ExportRecipe(name="portable", aten_transform_passes=[write_out("reflection_pad")])
+    """ExecuTorch's own kernels, with what recipes of OpenVINO and QNN write out."""
+    return ExportRecipe(name="portable", aten_transform_passes=[write_out(*DELEGATES)])
 
 
 def xnnpack() -> ExportRecipe:
@@ -261,6 +265,19 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x, y: (x.angle(), x.i0(), y.angle(), y + 1.5, y * 0.3, y / 3.7),
         (X.half(), torch.tensor(-2.5, dtype=torch.float16)),
     ),
+    "factors of ELU": (
+        lambda x: (F.selu(x), F.celu(x, 0.7), torch.ops.aten.elu(x, 0.6, 1.5, 2.5), F.elu(x, 0.5)),
+        (torch.randn(64),),
+    ),
+    "five dimensions": (
+        lambda x: (
+            x.permute(3, 1, 2, 0, 4) * 2.0,
+            x.permute(-1, 0, 2, 1, 3) * 2.0,
+            x.transpose(0, -2) + 1.0,
+            x[:, :1].transpose(2, 1) + 1.0,
+        ),
+        (torch.randn(1, 4, 1, 3, 5),),
+    ),
     "cumulative sum of a number": (lambda x: x.cumsum(0), (torch.tensor(3.0),)),
     "cumulative sum of a whole number": (lambda x: x.cumsum(0), (torch.tensor(3),)),
 }
@@ -311,6 +328,16 @@ def test_what_a_recipe_allows_stays(allowed: tuple[str, ...]) -> None:
         ), note
     left = {str(node.target) for node in edges[0].exported_program().graph.nodes}
     assert any("upsample_bilinear2d" in name for name in left) == ("bilinear" not in allowed)
+
+
+def test_rules_for_delegates_apply() -> None:
+    """What they are for is gone from the graph."""
+    net = Function(lambda x: F.selu(x).permute(3, 1, 2, 0, 4))
+    program = torch.export.export(net, (torch.randn(1, 4, 1, 3, 5),))
+    written = write_out(*DELEGATES).apply(program)
+    assert sorted(each.rule for each in written) == ["elu", "rank"]
+    ranks = [n.meta["val"].dim() for n in program.graph.nodes if "permute" in str(n.target)]
+    assert ranks == [3]
 
 
 def test_analysis_knows_the_choices() -> None:

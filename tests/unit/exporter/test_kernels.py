@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from etbuild import BuildError, Method, ModelSpec
-from etlower import kernels, lower
+from etbuild import BuildError, LowerAgain, Method, ModelSpec
+from etlower import kernels, lower, undelegated
 from executorch.exir import EdgeCompileConfig
 from executorch.export import ExportRecipe, LoweringRecipe
 from quiet_torch import run
@@ -50,6 +51,19 @@ class Outer(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.second(self.first(x))
+
+
+def test_a_model_is_lowered_again_where_a_partitioner_asks() -> None:
+    attempts: list[str] = []
+
+    def lower() -> Any:
+        attempts.append("lowered")
+        if len(attempts) < 3:
+            raise LowerAgain
+        return SimpleNamespace(methods=[])
+
+    undelegated.lowered(lower, ExportRecipe(name="any"))
+    assert len(attempts) == 3
 
 
 def test_an_operator_without_a_kernel_is_found_with_its_module() -> None:

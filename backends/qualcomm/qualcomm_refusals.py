@@ -1,0 +1,124 @@
+"""Finds which operator of a partition QNN's compiler refuses.
+
+QNN checks operators one by one when a model is partitioned, and compiles what it took later. Then
+it may still refuse: its optimizer fuses neighbors, and names none of them. So beginnings of the
+partition are compiled, by bisection: the last operator of the shortest one that fails is the one.
+
+A beginning has all operators up to one of them; those whose results the rest reads are its outputs.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A partition as it was before upstream's passes, which change it.
+
+    Attributes:
+      program: of the partition.
+      graph: a copy of its graph.
+      signature: a copy of its signature.
+    """
+
+    program: ExportedProgram
+    graph: torch.fx.Graph
+    signature: ExportGraphSignature
+
+    @staticmethod
+    def of(program: ExportedProgram) -> Snapshot:
+        """Copies a partition's graph; its weights are not copied."""
+        return Snapshot(
+            program, copy.deepcopy(program.graph), copy.deepcopy(program.graph_signature)
+        )
+
+    def beginning(self, count: int) -> ExportedProgram:
+        """The partition's first operators as a program.
+
+        Args:
+          count: of operators.
+        """
+        graph = copy.deepcopy(self.graph)
+        calls = _calls(graph)
+        first, rest = set(calls[:count]), calls[count:]
+        [output] = graph.find_nodes(op="output")
+        specs = {spec.arg.name: spec for spec in self.signature.input_specs}
+        computed = self._computed(graph)
+        results = [
+            node
+            for node in calls[:count]
+            if node in computed and any(user not in first for user in node.users)
+        ]
+        output.args = (tuple(results),)
+        for node in reversed(rest):
+            graph.erase_node(node)
+        graph.eliminate_dead_code()
+        for node in graph.find_nodes(op="placeholder"):
+            if not node.users:
+                graph.erase_node(node)
+        kept = [specs[node.name] for node in graph.find_nodes(op="placeholder")]
+        outputs = [
+            OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in results
+        ]
+        return ExportedProgram(
+            root=torch.fx.GraphModule(self.program.graph_module, graph),
+            graph=graph,
+            graph_signature=ExportGraphSignature(kept, outputs),
+            state_dict=self.program.state_dict,
+            range_constraints={},
+            module_call_graph=copy.deepcopy(self.program.module_call_graph),
+            constants=self.program.constants,
+            verifiers=[self.program.verifier],
+        )
+
+    def _computed(self, graph: torch.fx.Graph) -> set[torch.fx.Node]:
+        """Nodes that follow from inputs: QNN hands out no others."""
+        given = {
+            spec.arg.name
+            for spec in self.signature.input_specs
+            if spec.kind == InputKind.USER_INPUT
+        }
+        found: set[torch.fx.Node] = set()
+        for node in graph.nodes:
+            is_given = node.op == "placeholder" and node.name in given
+            if is_given or any(each in found for each in node.all_input_nodes):
+                found.add(node)
+        return found
+
+    def first_refused(self, compiles: Callable[[ExportedProgram], bool]) -> torch.fx.Node | None:
+        """Finds the operator with which a partition stops being compiled.
+
+        Args:
+          compiles: tells whether QNN compiles a program; it may change it.
+
+        Returns:
+          The node; None: QNN compiles all of them.
+        """
+        calls = _calls(self.graph)
+        good, bad = 0, len(calls)
+        if compiles(self.beginning(bad)):
+            return None
+        # Nothing is computed before the first operator on an input.
+        computed = self._computed(self.graph)
+        good = next(number for number, node in enumerate(calls) if node in computed)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (middle, bad) if compiles(self.beginning(middle)) else (good, middle)
+        return calls[bad - 1]
+
+
+def _calls(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    return [node for node in graph.nodes if node.op == "call_function"]
