@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import vulkan_kernels
 from etbuild.operator_versions import OLDEST, VULKAN, is_older
 from executorch.backends.vulkan.partitioner import vulkan_partitioner
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import (
     VulkanPartitioner,
     VulkanSupportedOperators,
 )
+from executorch.backends.vulkan.patterns import fusable_patterns
 from executorch.backends.vulkan.patterns.quantized_linear import QuantizedLinearMatch
 from torch.fx import Node
 
@@ -65,6 +67,8 @@ class GuardedPartitioner(VulkanPartitioner):
 
     def partition(self, exported_program: Any) -> Any:
         """As upstream's."""
+        _choose_patterns(self._runtime or OLDEST)
+        vulkan_kernels.mark_inputs(exported_program)
         upstream = vulkan_partitioner.VulkanSupportedOperators
         vulkan_partitioner.VulkanSupportedOperators = lambda *given, **named: _Supported(
             self._runtime, *given, **named
@@ -73,6 +77,21 @@ class GuardedPartitioner(VulkanPartitioner):
             return super().partition(exported_program)
         finally:
             vulkan_partitioner.VulkanSupportedOperators = upstream
+
+
+# Operators that upstream writes for patterns of others, by the patterns' names.
+_PATTERNS = {"rms_norm": "et_vk.rms_norm.default"}
+_upstreams_patterns: dict[str, Any] = {}
+
+
+def _choose_patterns(oldest: str) -> None:
+    """Leaves out patterns of operators that a version lacks, until the next program."""
+    for pattern, name in _PATTERNS.items():
+        known = _upstreams_patterns.setdefault(pattern, fusable_patterns.get(pattern))
+        if is_older(oldest, VULKAN[name]):
+            fusable_patterns.pop(pattern, None)
+        elif known is not None:
+            fusable_patterns[pattern] = known
 
 
 class _Supported(VulkanSupportedOperators):
@@ -110,7 +129,7 @@ class _Supported(VulkanSupportedOperators):
             return f"ExecuTorch {oldest} lacks this operator, {first} has it"
         if name == _EMBEDDING:
             return self._embedding(node)
-        return ""
+        return "" if node in self._fused else vulkan_kernels.refusal(node)
 
     def _leads_to_fused(self, node: Node) -> bool:
         """Tells whether a node, or all that reads it, becomes a part of a quantized layer."""

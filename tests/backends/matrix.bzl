@@ -196,6 +196,10 @@ MORE_NETS = {
 } | {
     net: struct(entry_point = "tests.backends.more_nets:build", args = {"net": net})
     for net in [
+        "causal",
+        "cross",
+        "curves",
+        "grouped",
         "gru",
         "lengths",
         "masked",
@@ -204,9 +208,11 @@ MORE_NETS = {
         "rows",
         "shuffled",
         "sizes",
+        "sorted",
         "sound",
         "transposed",
         "twice",
+        "windows",
         "words",
     ]
 }

@@ -116,6 +116,92 @@ class Norms(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
+class Causal(nn.Module):
+    """Attention written out, with a mask that follows from no input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(32, 32) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, n, 32) to the same."""
+        n = x.shape[1]
+        scores = self.q(x) @ self.k(x).transpose(1, 2) * 32**-0.5
+        mask = torch.ones(n, n, dtype=torch.bool).triu(1)
+        return scores.masked_fill(mask, float("-inf")).softmax(-1) @ self.v(x)
+
+
+class Cross(nn.Module):
+    """Torch's layer of attention to another sequence, whose weight is taken apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+
+    def forward(self, x: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+        """(1, n, 32) and (1, m, 32) to (1, n, 32)."""
+        return x + self.attention(x, memory, memory, need_weights=False)[0]
+
+
+class Grouped(nn.Module):
+    """Convolutions in groups: in two, and depthwise with large windows or more outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pairs = nn.Conv2d(8, 8, 1, groups=2)
+        self.large = nn.Conv2d(8, 8, 7, padding=3, groups=8)
+        self.more = nn.Conv2d(8, 16, 3, padding=1, groups=8)
+        self.up = nn.ConvTranspose2d(16, 8, 4, stride=2, padding=1, groups=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, 8, n, n) to twice its size."""
+        return self.up(torch.relu(self.more(self.large(torch.relu(self.pairs(x))))))
+
+
+class Windows(nn.Module):
+    """Attention within windows of a picture that is shifted: rolls, six dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, 8, 8, 16) to the same."""
+        x = torch.roll(x, (-1, -1), (1, 2))
+        x = x.view(1, 4, 2, 4, 2, 16).permute(0, 1, 3, 2, 4, 5).reshape(-1, 4, 16)
+        q, k, v = self.qkv(x).view(-1, 4, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        x = ((q * 8**-0.5) @ k.transpose(-2, -1)).softmax(-1) @ v
+        x = self.out(x.transpose(1, 2).reshape(-1, 4, 16))
+        return x.view(1, 4, 4, 2, 2, 16).permute(0, 1, 3, 2, 4, 5).reshape(1, 8, 8, 16)
+
+
+class Curves(nn.Module):
+    """Activations with factors, a sum of squares, and a root mean square."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.weight = nn.Linear(16, 16), nn.Parameter(torch.ones(16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, 16) to (n, 48)."""
+        x = self.layer(x)
+        norm = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
+        return torch.cat([nn.functional.selu(x), nn.functional.celu(x, 0.7), norm], -1)
+
+
+class Sorted(nn.Module):
+    """Values in order beside their places, and whole numbers that are divided."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(2, 16) and (4) whole numbers to values, places, quotients and rests."""
+        values, places = self.layer(x).sort(descending=True)
+        return values, places, n // 3, n % 3
+
+
 def _transposed() -> nn.Module:
     """Halves a picture and doubles it again, with a padding of the output."""
     return nn.Sequential(
@@ -165,6 +251,10 @@ def _lengths() -> _Methods:
 
 
 NETS: dict[str, Callable[[], _Methods]] = {
+    "causal": lambda: _one(Causal(), 1, 9, 32),
+    "cross": lambda: {"forward": Method(Cross(), (torch.randn(1, 8, 32), torch.randn(1, 5, 32)))},
+    "curves": lambda: _one(Curves(), 3, 16),
+    "grouped": lambda: _one(Grouped(), 1, 8, 8, 8),
     "gru": lambda: _one(Gru(), 1, 5, 12),
     "lengths": _lengths,
     "masked": lambda: _one(Masked(), 1, 12, 32),
@@ -173,9 +263,13 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "rows": _rows,
     "shuffled": lambda: _one(_shuffled(), 1, 4, 6, 6),
     "sizes": _sizes,
+    "sorted": lambda: {
+        "forward": Method(Sorted(), (torch.randn(2, 16), torch.tensor([7, -5, 3, -3])))
+    },
     "sound": lambda: _one(Sound(), 1, 4, 32),
     "transposed": lambda: _one(_transposed(), 1, 4, 8, 8),
     "twice": lambda: _one(Twice(), 1, 4, 8, 8),
+    "windows": lambda: _one(Windows(), 1, 8, 8, 16),
     "words": lambda: {"forward": Method(Words(), (torch.tensor([[0, 1, 50, 99]]),))},
 }
 

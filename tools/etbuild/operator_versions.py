@@ -18,6 +18,7 @@ VULKAN = {
     "aten.lt.Scalar": "1.5.0",
     "aten.ne.Scalar": "1.5.0",
     "aten.unfold_copy.default": "1.5.0",
+    "et_vk.rms_norm.default": "1.5.1",
 }
 
 

@@ -145,7 +145,7 @@ def test_chips_that_share_no_weights() -> None:
 
 
 def test_refused_operator() -> None:
-    """What is kept whole for QNN, and refused by it, is decomposed for ExecuTorch's kernels."""
+    """Operators kept whole for QNN, and refused by it, are decomposed for ExecuTorch's kernels."""
     assert "aten::_adaptive_avg_pool2d" in _forked(lambda: _operators("pooled", "fp16"))
 
 

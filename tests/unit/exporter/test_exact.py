@@ -331,7 +331,7 @@ def test_what_a_recipe_allows_stays(allowed: tuple[str, ...]) -> None:
 
 
 def test_rules_for_delegates_apply() -> None:
-    """What they are for is gone from the graph."""
+    """The graph keeps nothing that they are for."""
     net = Function(lambda x: F.selu(x).permute(3, 1, 2, 0, 4))
     program = torch.export.export(net, (torch.randn(1, 4, 1, 3, 5),))
     written = write_out(*DELEGATES).apply(program)
