@@ -51,12 +51,7 @@ def _is_float(node: torch.fx.Node) -> bool:
 def _fold_constants(model: torch.fx.GraphModule) -> None:
     """Stores what a graph computes of weights and constants alone."""
     known: dict[torch.fx.Node, Any] = {}
-    changed = {
-        node.args[0]
-        for node in model.graph.nodes
-        if node.op == "call_function" and getattr(node.target, "_schema", None) is not None
-        if node.target._schema.is_mutable
-    }
+    changed = _changed(model.graph)
     for node in model.graph.nodes:
         if node.op == "get_attr" and node not in changed:
             known[node] = _stored(model, node.target)
@@ -79,6 +74,23 @@ def _fold_constants(model: torch.fx.GraphModule) -> None:
         node.replace_all_uses_with(stored)
     model.graph.eliminate_dead_code()
     model.recompile()
+
+
+def _changed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """Nodes whose memory the graph writes to, directly or through views of it."""
+    left = [
+        node.args[0]
+        for node in graph.nodes
+        if node.op == "call_function" and getattr(node.target, "_schema", None) is not None
+        if node.target._schema.is_mutable and isinstance(node.args[0], torch.fx.Node)
+    ]
+    found: set[torch.fx.Node] = set()
+    while left:
+        node = left.pop()
+        if node not in found:
+            found.add(node)
+            left += node.all_input_nodes
+    return found
 
 
 def _is_function(target: Any) -> bool:

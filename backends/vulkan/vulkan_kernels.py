@@ -22,7 +22,8 @@ def refusal(node: Node) -> str:
     """Says why Vulkan must not get a call; empty: it may."""
     name = getattr(node.target, "__name__", "")
     values = [_value(each) for each in (node, *node.all_input_nodes)]
-    if any(value.dim() == 0 for value in values[:1] if value is not None):
+    # Conversions of numbers are part of what reads them.
+    if values[0] is not None and values[0].dim() == 0 and "_copy.default" not in name:
         return "Vulkan's runtime ends the process on results without dimensions"
     if any(value.dim() > 4 and _is_dynamic(value) for value in values if value is not None):
         return "Vulkan's runtime ends the process on dynamic sizes of more than four dimensions"

@@ -5,7 +5,8 @@ All take these options:
     and software drivers need; default false.
   require_dynamic_shapes: whether only operators are delegated that can be resized; default false.
   runtime: oldest version of ExecuTorch whose runtime shall run the programs, such as 1.3.1:
-    operators that it lacks stay with ExecuTorch's own kernels; default: the exporter's.
+    operators that it lacks stay with ExecuTorch's own kernels; default: 1.3.1, the newest that
+    packages for Android have, but for grid_sampler_2d, which needs 1.4.0.
 """
 
 from __future__ import annotations
