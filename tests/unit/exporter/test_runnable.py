@@ -5,12 +5,14 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from etbuild import BuildError, Method, ModelSpec
+from etlower import runnable
 from etlower.outputs import leaves
 from executorch.export import ExportRecipe
 from quiet_torch import outputs, run, xnnpack
@@ -194,3 +196,20 @@ def test_channels_that_lie_last(function: Any, recipe: str, tmp_path: Path) -> N
     chosen = ExportRecipe(name="portable") if recipe == "portable" else xnnpack(recipe)
     [got] = outputs(run(spec, chosen), tmp_path, "forward", PICTURE)
     torch.testing.assert_close(got, net(PICTURE), atol=1e-4, rtol=1e-4)
+
+
+def test_outputs_of_another_type() -> None:
+    """Whole numbers stay what they are; an output may be quantized."""
+
+    def program(function: Any) -> Any:
+        return torch.export.export(Net(function), (torch.ones(2),))
+
+    def check(exported: Any, lowered: Any) -> None:
+        manager = SimpleNamespace(exported_program=lambda name: lowered)
+        runnable.check_outputs(manager, {"forward": exported}, "//m:net")
+
+    whole = program(lambda x: x.to(torch.int64))
+    check(whole, whole)
+    check(program(lambda x: x * 1), program(lambda x: x.to(torch.int8)))
+    with pytest.raises(BuildError, match="output 0: passes of the recipe made it float32"):
+        check(whole, program(lambda x: x * 1))
