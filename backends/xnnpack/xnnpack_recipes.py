@@ -21,6 +21,7 @@ from executorch.backends.xnnpack.partition.config import (
     ConvolutionConfig,
     LinearConfig,
     MaxDimConfig,
+    PreluConfig,
     SoftmaxConfig,
     UpsampleBilinear2dConfig,
     xnnpack_config,
@@ -136,7 +137,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if upstreams is not None and ctx.exact("bilinear"):
             configs[UpsampleBilinear2dConfig.target_name] = ours = _Bilinear()
             ours.enabled_precision_types = upstreams.enabled_precision_types
-        for ours in (_AvgPool, _Convolution, _Pad, _Softmax):
+        for ours in (_AvgPool, _Convolution, _Pad, _PReLU, _Softmax):
             if ours.target_name in configs:
                 configs[ours.target_name].__class__ = ours
         # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
@@ -218,14 +219,26 @@ class _Pad(ConstantPadConfig):
         return super().check_constraints(node, ep)
 
 
+def _has_channels(node: Node) -> bool:
+    """Returns whether a tensor can have its channels last, as these operators' lowering wants."""
+    if node.meta["val"].dim() == 4:
+        return True
+    _why(node, reason="XNNPACK's tensors of channels have four dimensions")
+    return False
+
+
 class _AvgPool(AvgPoolingConfig):
     """Upstream's, without pictures that are no batch, with which its lowering fails."""
 
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
-        if node.meta["val"].dim() != 4:
-            _why(node, reason="XNNPACK's tensors of channels have four dimensions")
-            return False
-        return super().check_constraints(node, ep)
+        return _has_channels(node) and super().check_constraints(node, ep)
+
+
+class _PReLU(PreluConfig):
+    """Upstream's, with four dimensions: with others its lowering fails."""
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        return _has_channels(node) and super().check_constraints(node, ep)
 
 
 class _Convolution(ConvolutionConfig):

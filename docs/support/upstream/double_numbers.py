@@ -1,4 +1,4 @@
-"""A number beside doubles becomes a tensor of 32 bits (and sums of doubles are added up in those)."""
+"""A number beside doubles becomes a tensor of 32 bits (and their sums are made in those)."""
 
 import torch
 from run import difference, report
