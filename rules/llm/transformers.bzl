@@ -6,7 +6,8 @@ load("//rules/llm:llm_chat.bzl", "et_llm_chat")
 load("//rules/llm:llm_tokenizer.bzl", "et_llm_tokenizer")
 load("//rules/llm/private:checkpoint_files.bzl", "checkpoint_files")
 
-_GENERATION = "text-generation"
+# Tasks whose programs may chat.
+_CHATS = ("text-generation", "image-text-to-text", "audio-text-to-text")
 
 def et_transformers(
         *,
@@ -65,7 +66,8 @@ def et_transformers(
       dynamic: whether the program reads texts of any length up to max_length; else of this length only,
         and single tokens if it has a KV cache. Default: True, but for mixtures of experts with a KV cache:
         they copy weights of experts for each token of a call.
-      chat: for text-generation: whether there are a tokenizer and a conversation.
+      chat: for text-generation, image-text-to-text and audio-text-to-text: whether there are a tokenizer and a
+        conversation.
       tokenizer: with chat: labels of tokenizer.json and tokenizer_config.json; default: those among the
         checkpoint's files.
       random_weights: for tests: weights are random, and config.json is all that the checkpoint has to have.
@@ -76,8 +78,8 @@ def et_transformers(
       testonly: as for any target.
       visibility: of all targets.
     """
-    if chat and task not in ("", _GENERATION):
-        fail("et_transformers %s: chat: got task = \"%s\", expected \"%s\". Remove chat." % (name, task, _GENERATION))
+    if chat and task not in ("",) + _CHATS:
+        fail("et_transformers %s: chat: got task = \"%s\", expected one of %s. Remove chat." % (name, task, ", ".join(_CHATS)))
     if tokenizer and not chat:
         fail("et_transformers %s: tokenizer: got files without chat = True. Add it, or remove tokenizer." % name)
     common = dict(exec_properties = exec_properties, tags = tags, testonly = testonly, visibility = visibility)

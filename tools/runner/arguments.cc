@@ -30,6 +30,7 @@ constexpr Option<ProgramArguments, std::vector<std::string>> kProgramLists[] = {
 
 constexpr Option<Arguments, std::vector<std::string>> kLists[] = {
     {"--device", &Arguments::device},
+    {"--media", &Arguments::media},
     {"--variant", &Arguments::variants},
 };
 
@@ -172,6 +173,7 @@ const char kUsage[] =
     "\n"
     "  --prompt TEXT         a language model answers the text; with these options:\n"
     "  --chat                answers each line of standard input, in one conversation\n"
+    "  --media FILE          an image or a recording of the first message, as --input, for the encoder; may be repeated\n"
     "  --system TEXT         the system message; default: the chat template's\n"
     "  --raw_prompt          the prompt is the whole input, without a chat template\n"
     "  --parse_special       special tokens in messages, e.g. <|im_end|>, are tokens; default: text\n"

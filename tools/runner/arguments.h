@@ -35,6 +35,7 @@ struct Arguments {
   double atol = 1e-4;  // Of a bundle's outputs.
   double rtol = 1e-4;
   std::string prompt;  // "": programs run with inputs.
+  std::vector<std::string> media;
   std::string system;
   std::string tokenizer;
   double temperature = 0;

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "tools/runner/api/tensors.h"
+#include "tools/runner/array_files.h"
 #include "tools/runner/base/files.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/base/process.h"
@@ -224,6 +226,29 @@ executorch_app_chat_options chat_options(const Arguments& arguments) {
   return options;
 }
 
+// Gives the files of --media to the first message.
+Status attach_media(const Arguments& arguments, const OpenProgram& program, executorch_app_chat* chat) {
+  constexpr const char* kEncoders[] = {"vision_encoder", "audio_encoder"};
+  for (const std::string& file : arguments.media) {
+    executorch_app_method method = {};
+    for (size_t i = 0; method.name == nullptr && i < executorch_app_method_count(program.session); ++i) {
+      const std::string name = executorch_app_method_name(program.session, i);
+      if (name == kEncoders[0] || name == kEncoders[1]) {
+        TRY(call(executorch_app_describe_method, program.session, name.c_str(), &method));
+      }
+    }
+    if (method.name == nullptr) {
+      return error("--media: " + program.path() + " reads no images or recordings: it has no method \"" +
+                   kEncoders[0] + "\" or \"" + kEncoders[1] + "\".");
+    }
+    for (const auto& [array, name] : TRY(read_inputs({file}, "--media: " + program.title(method.name), method))) {
+      const executorch_app_tensor media = tensor_of(array, name.c_str());
+      TRY(call(executorch_app_attach, chat, &media));
+    }
+  }
+  return {};
+}
+
 Status answer_all(
     const Arguments& arguments,
     executorch_app_chat* chat,
@@ -273,6 +298,9 @@ Status check_prompt_options(const Arguments& arguments) {
   if (option != nullptr) {
     return error(std::string(option) + " needs a --prompt or --chat.");
   }
+  if (!arguments.media.empty()) {
+    return error("--media needs a --prompt or --chat.");
+  }
   option = arguments.parse_special ? "--parse_special" : !arguments.tokenizer.empty() ? "--tokenizer" : nullptr;
   if (option != nullptr && !reads_text) {
     return error(std::string(option) + " needs a --prompt, --chat or --text.");
@@ -284,7 +312,10 @@ Status converse(const Arguments& arguments, const OpenProgram& program, Conversa
   const executorch_app_chat_options options = chat_options(arguments);
   executorch_app_chat* chat = nullptr;
   TRY(call(executorch_app_open_chat, program.session, &options, &chat));
-  Status answered = answer_all(arguments, chat, program.path(), conversation);
+  Status answered = attach_media(arguments, program, chat);
+  if (answered.ok()) {
+    answered = answer_all(arguments, chat, program.path(), conversation);
+  }
   executorch_app_close_chat(chat);
   return answered;
 }

@@ -65,6 +65,7 @@ public final class Misuse {
     put(double.class, 0.0, Double.NaN, -1.0, Double.POSITIVE_INFINITY);
     put(boolean.class, false, true);
     put(Tensor[].class, new Tensor[] {one, position}, null, new Tensor[] {null}, new Tensor[0], many);
+    put(Tensor.class, one, new Object[] {null});
     put(Programs.Options.class, new Programs.Options(), new Object[] {null});
     put(Chat.Options.class, options, new Object[] {null});
     put(Chat.Listener.class, null, null, thrower(new IllegalStateException("mine")));

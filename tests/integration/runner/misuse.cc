@@ -98,6 +98,8 @@ struct Good {
       {"int64", token_shape, 2, tokens, sizeof(tokens), nullptr},
       {"int64", position_shape, 1, position, sizeof(position), nullptr}};
   size_t input_count = 2;
+  // The chat's program reads no images, so a right call is refused, too.
+  executorch_app_tensor media[1] = {{"int64", position_shape, 1, position, sizeof(position), nullptr}};
   const char* texts[1] = {"abc"};
   size_t text_count = 1;
   size_t token_count = 2;
@@ -105,6 +107,7 @@ struct Good {
   size_t data_count = 0;
   executorch_app_open_options right_executorch_app_open_options = {};
   executorch_app_session_options right_executorch_app_session_options = {};
+  executorch_app_tensor right_executorch_app_tensor = {"int64", position_shape, 1, position, sizeof(position), nullptr};
   executorch_app_chat_options right_executorch_app_chat_options = {};
   executorch_app_program_files null_data[1] = {};
   executorch_app_program_files huge_data[1] = {};

@@ -36,6 +36,8 @@ PATHS = {
     "executorch_app_save_chat": '"saved.chat"',
     "executorch_app_restore_chat": '"saved.chat"',
 }
+# Parameters that point to arrays.
+ARRAYS = ("inputs", "media")
 # Numbers that a right call has.
 NUMBERS = {"count": "2", "index": "0", "program_index": "0", "turns": "0"}
 BAD_TEXTS = ["nullptr", '""', '"\\xFF\\xFE"', "good.long_text"]
@@ -142,7 +144,7 @@ class Table:
             return NUMBERS[name]
         struct = re.fullmatch(r"const (\w+)\*", kind)
         if struct and struct[1] in self.structs:
-            return "good.inputs" if name == "inputs" else f"&good.right_{struct[1]}"
+            return f"good.{name}" if name in ARRAYS else f"&good.right_{struct[1]}"
         fixed = {
             "executorch_app_error*": "&good.error",
             "const char* const*": f"good.{name}",

@@ -330,6 +330,7 @@ BAD: dict[str, list[object]] = {
     "listener": [3],
     "manifest": ["a\0b", 3, "none.json"],
     "max_new_tokens": [-1, 2**31, 2**32, 2**64 + 1, None, "a", 1.5],
+    "media": [None, "a", [[1, [2]]], np.array(["a"]), object(), 3],
     "message": [None, b"a", 3, "a\0b", "\ud800", ""],
     "method": [3, "a\0b", "\ud800", "walk"],
     "name": [3, "a\0b", "\ud800"],
@@ -350,6 +351,7 @@ BAD: dict[str, list[object]] = {
 }
 GOOD: dict[str, object] = {
     "inputs": [],
+    "media": np.zeros(1),
     "message": "abc",
     "program": None,
     "tokens": [1],

@@ -133,6 +133,7 @@ def runner_tests(programs):
                 "test_app_interface.py",
                 "test_app_java.py",
                 "test_app_python.py",
+                "test_media.py",
             ],
             data = [
                 ":app_client",

@@ -22,7 +22,8 @@ from etllm.transformers.constants import Constants
 from etllm.transformers.tracing import replacements
 from etlower import stages
 from etlower.progress import Progress
-from tokenizers import Tokenizer, decoders, models
+from runner.api.executorch_app import App
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.nn import functional
 from xnnpack_recipes import fp32
 
@@ -373,6 +374,35 @@ def test_upstreams_multimodal_runner_answers_as_transformers_does(tmp_path: Path
     )
     expected = expected_answer(model, "gemma3", 4)
     assert said == [words.decode([token], skip_special_tokens=False) for token in expected]
+
+
+@pytest.mark.parametrize("name", ["smolvlm", pytest.param("voxtral", marks=pytest.mark.release)])
+def test_our_runner_answers_as_transformers_does(name: str, tmp_path: Path) -> None:
+    """The program's own message, with the place once and as often as it has positions."""
+    model = model_of(name)
+    (tmp_path / "checkpoint").mkdir()
+    size = {} if name in RECORDED else {"image_size": "32x32"}
+    spec = spec_of(model, tmp_path / "checkpoint", **size)
+    assert spec.constant_methods["get_media_token_id"] == MEDIA
+    program = lowered(spec, tmp_path / "net.pte")
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    words.decoder = decoders.ByteLevel()
+    words.add_special_tokens(["<b>", "<e>", "<p>", "<i>"])
+    words.save(str(tmp_path / "tokenizer.json"))
+    before, after = ("".join(alphabet[token] for token in part) for part in (BEFORE, AFTER))
+    media = features() if name in RECORDED else pixels_of(name)
+    options = {"tokenizer": tmp_path / "tokenizer.json", "raw": True, "max_new_tokens": ANSWER}
+    with App(program) as app, app.session() as session, session.chat(**options) as chat:
+        chat.attach(media.numpy())
+        count = chat.count_tokens(f"{before}<i>{after}") - len(BEFORE + AFTER)
+        expected = expected_answer(model, name, count)
+        assert len(set(expected)) > 1, "the answer does not depend on what was read"
+        for place in ("<i>", "<i>" * count):
+            assert list(chat.say(f"{before}{place}{after}").token_ids) == expected
+            chat.rewind(0)
+            chat.attach(media.numpy())
 
 
 def test_an_image_has_to_fit_into_the_cache(tmp_path: Path) -> None:

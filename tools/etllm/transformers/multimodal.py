@@ -1,4 +1,4 @@
-"""Images or audio beside text: methods by the names that ExecuTorch's MultimodalRunner calls.
+"""Images or audio beside text: methods that chats and ExecuTorch's MultimodalRunner call.
 
 `vision_encoder` or `audio_encoder` turns one image or recording into embeddings, `token_embedding`
 turns tokens into embeddings, and `text_decoder` reads either at a position of its KV cache. The
@@ -41,6 +41,11 @@ _MOST_FRAMES = 3000
 _MASKS = ("input_features_mask", "feature_attention_mask")
 # What encoders of recordings may need.
 _RECORDINGS = {"input_features", "input_features_mask", "input_values"}
+# Keys of the token that marks an image or a recording in a text.
+_TOKENS = {
+    "vision_encoder": ("image_token_id", "image_token_index"),
+    "audio_encoder": ("audio_token_id", "audio_token_index"),
+}
 # Arguments of Gemma 4's kind, which fails without them though they may be left out.
 _NEEDED = ("image_position_ids",)
 _HINT = "Take a model whose images and recordings become embeddings, or declare it with et_model."
@@ -311,6 +316,7 @@ def _spec(
     calls = decoding.calls_of(model, length, options)
     # The runner reads an image in one call, and text by as many tokens as it has.
     calls = dataclasses.replace(calls, most=max(calls.most, count), dynamic=True)
+    model_config = model.config
     model = _writer(model)
     vocabulary = model.get_input_embeddings().num_embeddings
     embedding = _TokenEmbedding(model, info, depth).eval()
@@ -341,7 +347,10 @@ def _spec(
         ),
     }
     constants = decoding.metadata(checkpoint, length, vocabulary, calls)
-    return ModelSpec(methods, constants | metadata)
+    tokens_of_media = (getattr(model_config, key, None) for key in _TOKENS[name])
+    token = next((each for each in tokens_of_media if isinstance(each, int)), None)
+    place = {} if token is None else {"get_media_token_id": token}
+    return ModelSpec(methods, constants | metadata | place)
 
 
 def _writer(model: Any) -> Any:

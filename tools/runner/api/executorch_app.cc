@@ -81,6 +81,8 @@ Result<ArrayView> array_of(const executorch_app_tensor& tensor, const std::strin
   return ArrayView{dtype, std::move(shape), static_cast<const uint8_t*>(tensor.data), tensor.size};
 }
 
+}  // namespace
+
 Result<Inputs> copied_inputs(
     const std::string& title,
     const executorch::runtime::MethodMeta& meta,
@@ -98,6 +100,8 @@ Result<Inputs> copied_inputs(
   TRY(check_declared(title, declared, given));
   return inputs;
 }
+
+namespace {
 
 // A damaged program may return one large tensor many times.
 Status check_size(const std::vector<executorch::runtime::EValue>& outputs, const std::string& title) {

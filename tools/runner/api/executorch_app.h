@@ -303,6 +303,15 @@ typedef struct {
   const uint32_t* token_ids;         /* `tokens` numbers, without the one that ended the answer; the same. */
 } executorch_app_answer;
 
+/* Gives an image or a recording to the next message: the input of the program's vision_encoder or audio_encoder, which
+ * runs in this call. The message has a place for it, in the order of these calls: the token that the metadata
+ * get_media_token_id name, such as "<image>", once or as often as it has positions; the model's card says what else
+ * stands around it. Rewinding forgets what no message has said yet. Saving refuses conversations with images or recordings. */
+executorch_app_code executorch_app_attach(
+    executorch_app_chat* chat,
+    const executorch_app_tensor* media,
+    executorch_app_error* error);
+
 /* Answers a message; the answer is a turn of the chat. `listener` and `answer` may be NULL. After an error the chat is
  * as it was before the message. */
 executorch_app_code executorch_app_say(

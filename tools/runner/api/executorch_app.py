@@ -248,6 +248,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "is_language_model": (c_bool, (c_void_p,)),
     "open_chat": (_CODE, (c_void_p, POINTER(_ChatOptions), POINTER(c_void_p))),
     "close_chat": (ctypes.c_uint, (c_void_p,)),
+    "attach": (_CODE, (c_void_p, POINTER(_Tensor))),
     "say": (_CODE, (c_void_p, c_char_p, _Listener, c_void_p, POINTER(_Answer))),
     "stop": (None, (c_void_p,)),
     "turns": (c_size_t, (c_void_p,)),
@@ -710,14 +711,13 @@ class Session(_Handle):
         Raises:
           AppError: an input does not fit, or the program failed.
         """
-        kept = [_input(value) for value in _items("inputs", inputs, "arrays")]
+        kept = [_input("inputs", value) for value in _items("inputs", inputs, "arrays")]
         bits = _bfloat16_inputs(self.describe(method)) if _has_bits(kept) else set()
-        shapes = [(c_int64 * value.ndim)(*value.shape) for value in kept]
-        tensors = (_Tensor * len(kept))()
-        for n, (tensor, value, shape) in enumerate(zip(tensors, kept, shapes, strict=True)):
-            name_of_dtype = "bfloat16" if n in bits else value.dtype.name
-            tensor.dtype, tensor.shape, tensor.rank = name_of_dtype.encode(), shape, value.ndim
-            tensor.data, tensor.size = value.ctypes.data, value.nbytes
+        made = [
+            _tensor(value, "bfloat16" if n in bits else value.dtype.name)
+            for n, value in enumerate(kept)
+        ]
+        tensors = (_Tensor * len(kept))(*(tensor for tensor, _ in made))
         outputs, count = POINTER(_Tensor)(), c_size_t()
         name = _text("method", method)
         # The outputs are the session's memory.
@@ -790,6 +790,29 @@ class Chat(_Handle):
         super().close()
 
     close.__doc__ = _Handle.close.__doc__
+
+    def attach(self, media: np.ndarray) -> None:
+        """Gives an image or a recording to the next message, and runs the program's encoder.
+
+        The message has a place for each, in the order of these calls: the token that the metadata
+        `get_media_token_id` name, such as "<image>", once or as often as it has positions. The
+        model's card says what else stands around it. `rewind` forgets what no message has said.
+
+        Args:
+          media: what the program's `vision_encoder` or `audio_encoder` takes. An image may also be
+            (height, width, 3), as image libraries have it: uint8, of the size that the metadata
+            `get_image_size` say.
+
+        Raises:
+          AppError: the program reads no images or recordings, or this does not fit.
+        """
+        array = _input("media", media)
+        if array.ndim == 3 and array.dtype == np.uint8 and array.shape[-1] == 3:
+            array = np.ascontiguousarray(array.transpose(2, 0, 1)[np.newaxis])
+        tensor, _shape = _tensor(array, array.dtype.name)
+        tensor.name = b"media"
+        with self._lock:
+            self._call("attach", byref(tensor))
 
     def say(self, message: str, listener: Callable[[str], bool | None] | None = None) -> Answer:
         """Answers a message; the answer is a turn of the chat.
@@ -932,14 +955,23 @@ def _bfloat16_inputs(method: Method) -> set[int]:
     return {n for n, value in enumerate(method.inputs) if value.dtype == "bfloat16"}
 
 
-def _input(value: object) -> np.ndarray:
+def _input(name: str, value: object) -> np.ndarray:
     """An array in row-major order, and in the machine's byte order."""
     try:
         array = np.asarray(value)
     except ValueError:
-        raise _invalid("inputs", value, "arrays") from None
+        raise _invalid(name, value, "arrays") from None
     native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     return np.ascontiguousarray(array, native).reshape(array.shape)
+
+
+def _tensor(value: np.ndarray, dtype: str) -> tuple[_Tensor, object]:
+    """A tensor of an array's memory; keep both, and the second one, while it is used."""
+    shape = (c_int64 * value.ndim)(*value.shape)
+    tensor = _Tensor()
+    tensor.dtype, tensor.shape, tensor.rank = dtype.encode(), shape, value.ndim
+    tensor.data, tensor.size = value.ctypes.data, value.nbytes
+    return tensor, shape
 
 
 def _array(tensor: _Tensor) -> np.ndarray:

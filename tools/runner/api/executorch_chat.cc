@@ -116,6 +116,28 @@ executorch_app_code executorch_app_close_chat(executorch_app_chat* chat) {
   return runner::close_handle(runner::Kind::kChat, chat);
 }
 
+executorch_app_code executorch_app_attach(
+    executorch_app_chat* chat,
+    const executorch_app_tensor* media,
+    executorch_app_error* error) {
+  return guarded("executorch_app_attach", error, [&](const char* function) {
+    if (media == nullptr) {
+      return missing(function, "media", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(chat, function, "chat"));
+    runner::Chat& conversation = *used->chat;
+    runner::Program& program = *used->session->program;
+    const std::string method = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, conversation.encoder());
+    const auto meta = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.meta(method));
+    const runner::Inputs inputs = TRY_OR_FAIL(
+        EXECUTORCH_APP_INVALID_ARGUMENT,
+        runner::copied_inputs(program.title(method), meta, program.declared(method), media, 1));
+    TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.method(method));
+    TRY_OR_FAIL(EXECUTORCH_APP_FAILED, conversation.attach(inputs));
+    return succeed(error);
+  });
+}
+
 executorch_app_code executorch_app_say(
     executorch_app_chat* chat,
     const char* message,

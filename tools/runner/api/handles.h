@@ -301,6 +301,15 @@ Value look(const T* handle, Value otherwise, const Get& get) {
 // The index of a program; an error, if there is none of that name.
 Result<size_t> find_program(const executorch_app& app, const char* name, const char* function);
 
+// Copies of a method's inputs; an error, if one does not fit the method, whose `title` is for errors, or has a size that
+// the model was not exported for.
+Result<Inputs> copied_inputs(
+    const std::string& title,
+    const executorch::runtime::MethodMeta& meta,
+    const std::vector<DeclaredInput>& declared,
+    const executorch_app_tensor* tensors,
+    size_t count);
+
 // Loads a program of the app as the session loads its own, with other data files if there are any.
 Result<std::unique_ptr<Program>> load_program(
     executorch_app_session& session,

@@ -401,6 +401,20 @@ NATIVE(void, closeChat)(JNIEnv* env, jclass, jlong chat) {
   });
 }
 
+NATIVE(void, attach)(
+    JNIEnv* env,
+    jclass,
+    jlong chat,
+    jobjectArray dtypes,
+    jobjectArray shapes,
+    jobjectArray data) {
+  return guarded(env, [&]() {
+    const Inputs media(env, dtypes, shapes, data);
+    executorch_app_error error;
+    check(env, executorch_app_attach(opened<executorch_app_chat>(chat), media.get(), &error), error);
+  });
+}
+
 NATIVE(void, say)(JNIEnv* env, jclass, jlong chat, jbyteArray message, jobject object) {
   return guarded(env, [&]() {
     const jclass type = env->GetObjectClass(object);

@@ -45,6 +45,27 @@ std::string trimmed(const std::string& text) {
   return start < end ? text.substr(start, end - start) : "";
 }
 
+// Makes each `place` in a user's text a part of its own, which is a token.
+std::vector<TextPart> cut_at(const std::string& place, const std::vector<TextPart>& parts) {
+  std::vector<TextPart> cut;
+  for (const TextPart& part : parts) {
+    size_t start = 0;
+    while (part.is_user_text) {
+      const size_t end = part.text.find(place, start);
+      if (end == std::string::npos) {
+        break;
+      }
+      cut.push_back({part.text.substr(start, end - start), true});
+      cut.push_back({place});
+      start = end + place.size();
+    }
+    cut.push_back({part.text.substr(start), part.is_user_text});
+  }
+  return cut;
+}
+
+bool is_media(uint32_t token) { return token >= kFirstMedia; }
+
 }  // namespace
 
 Result<ChatFormat> ChatFormat::read(const std::string& path) {
@@ -134,7 +155,10 @@ std::string ChatFormat::change_of(const std::string& prompt, const std::string& 
   return is_changed ? "the white space around earlier answers" : "";
 }
 
-Result<std::vector<uint32_t>> ChatText::tokens_of(const std::string& message, bool is_first) const {
+Result<std::vector<uint32_t>> ChatText::tokens_of(
+    const std::string& message,
+    bool is_first,
+    const std::string& place) const {
   if (!is_utf8(message)) {
     return error("--prompt or a line of --chat is not UTF-8.");
   }
@@ -148,6 +172,9 @@ Result<std::vector<uint32_t>> ChatText::tokens_of(const std::string& message, bo
   }
   for (TextPart& part : parts) {
     part.is_user_text = part.is_user_text && !parse_special;
+  }
+  if (!place.empty()) {
+    parts = cut_at(place, parts);
   }
   std::vector<uint32_t> tokens = TRY(tokenizer->encode(parts));
   if (tokens.empty()) {
@@ -177,16 +204,73 @@ Result<std::vector<uint32_t>> Chat::tokens_of(const std::string& message) const 
       return text_.format->no_next(change);
     }
   }
-  return text_.tokens_of(message, is_first);
+  if (!encoder().ok()) {
+    return text_.tokens_of(message, is_first, "");
+  }
+  const uint32_t place = TRY(model_.media_token());
+  const std::string text = attached_.empty() ? "" : text_.tokenizer->added_text(place);
+  return with_media(TRY(text_.tokens_of(message, is_first, text)), place);
+}
+
+Result<std::vector<uint32_t>> Chat::with_media(const std::vector<uint32_t>& tokens, uint32_t place) const {
+  size_t all = 0;
+  for (const uint32_t number : attached_) {
+    all += session_.media()[number - kFirstMedia].positions;
+  }
+  const auto places = static_cast<size_t>(std::count(tokens.begin(), tokens.end(), place));
+  const size_t expected = attached_.size();
+  if (places != expected && places != all) {
+    return error(
+        model_.program().path() + ": the message has " + std::to_string(places) + " places for images or recordings, " +
+        "expected " + std::to_string(expected) + ", as many as are attached" +
+        (all > expected ? ", or " + std::to_string(all) + ", as many as these have positions" : "") +
+        ". A place is token " + std::to_string(place) + ", \"" + text_.tokenizer->added_text(place) + "\".");
+  }
+  std::vector<uint32_t> with;
+  auto next = attached_.begin();
+  size_t left = 0;  // Of the places that the last one has.
+  for (const uint32_t token : tokens) {
+    if (token != place) {
+      with.push_back(token);
+    } else if (left > 0) {
+      --left;
+    } else {
+      const size_t positions = session_.media()[*next - kFirstMedia].positions;
+      with.insert(with.end(), positions, *next++);
+      left = places == expected ? 0 : positions - 1;
+    }
+  }
+  return with;
+}
+
+Result<std::string> Chat::encoder() const {
+  TRY(model_.media_token());
+  return model_.encoder();
+}
+
+Status Chat::attach(const Inputs& inputs) {
+  attached_.push_back(session_.add_media(TRY(model_.encode(inputs))));
+  return {};
+}
+
+void Chat::detach() {
+  session_.keep_media(session_.media().size() - attached_.size());
+  attached_.clear();
 }
 
 Result<Answer> Chat::say(const std::vector<uint32_t>& tokens, const Listener& listener) {
   is_stopped_ = false;
-  const Session::Cursor start = session_.cursor();
+  Session::Cursor start = session_.cursor();
+  start.media = session_.media().size() - attached_.size();
   Result<Answer> said = answer(tokens, listener);
   if (said.ok()) {
+    std::vector<uint32_t>& read = said->prompt_tokens;
+    if (!attached_.empty()) {
+      std::replace_if(read.begin(), read.end(), is_media, TRY(model_.media_token()));
+    }
+    attached_.clear();
     turns_.push_back(start);
-    changes_.push_back(text_.format ? text_.format->change_of(TRY(text_.tokenizer->decode(tokens)), said->text) : "");
+    changes_.push_back(text_.format ? text_.format->change_of(TRY(text_.tokenizer->decode(read)), said->text) : "");
   } else {
     session_.rewind(start);
   }
@@ -194,7 +278,9 @@ Result<Answer> Chat::say(const std::vector<uint32_t>& tokens, const Listener& li
 }
 
 void Chat::rewind(size_t turn) {
+  detach();
   if (turn < turns_.size()) {
+    session_.keep_media(turns_[turn].media);
     session_.rewind(turns_[turn]);
     turns_.resize(turn);
     changes_.resize(turn);
@@ -214,6 +300,11 @@ Status Chat::switch_program(Program& program) {
 }
 
 Status Chat::save(const std::string& path) const {
+  if (!session_.media().empty()) {
+    return error(
+        "executorch_app_save_chat: the conversation has images or recordings, which a saved chat does not hold. "
+        "Rewind the chat to the turn before them.");
+  }
   const SavedChat saved = {session_.cursor(), session_.history(), turns_};
   return save_chat(path, model_.program().identity(), saved, TRY(model_.memory()));
 }
@@ -242,6 +333,7 @@ std::vector<std::string> Chat::restored_changes() const {
 
 Status Chat::restore(const std::string& path) {
   SavedChat saved = TRY(restore_chat(path, model_.program().identity(), context(), TRY(model_.memory())));
+  attached_.clear();
   session_.restore(std::move(saved.cursor), std::move(saved.history));
   turns_ = std::move(saved.turns);
   changes_ = restored_changes();

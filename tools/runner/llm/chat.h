@@ -59,8 +59,8 @@ struct Answer : Generation {
 
 // A tokenizer and the model's chat format.
 struct ChatText {
-  // The tokens of a message, or an error.
-  Result<std::vector<uint32_t>> tokens_of(const std::string& message, bool is_first) const;
+  // The tokens of a message, or an error. `place` is a token in it although it is a user's text; "": there is none.
+  Result<std::vector<uint32_t>> tokens_of(const std::string& message, bool is_first, const std::string& place) const;
 
   std::optional<ChatFormat> format;  // None: a message is the model's whole input.
   std::unique_ptr<Tokenizer> tokenizer;
@@ -87,7 +87,14 @@ class Chat {
   Chat(const Chat&) = delete;
   Chat& operator=(const Chat&) = delete;
 
-  // The tokens that a message would add.
+  // The method that reads an image or a recording; an error, if a message can have none.
+  Result<std::string> encoder() const;
+
+  // Runs the encoder, and gives its result to the next message, which has a place for it: the token that the metadata
+  // name, once or as often as there are positions.
+  Status attach(const Inputs& inputs);
+
+  // The tokens that a message would add, with those of what is attached.
   Result<std::vector<uint32_t>> tokens_of(const std::string& message) const;
 
   uint64_t context() const { return model_.context(); }
@@ -102,7 +109,7 @@ class Chat {
 
   size_t turns() const { return turns_.size(); }
 
-  // Keeps that many turns, and forgets later ones.
+  // Keeps that many turns, and forgets later ones and what is attached.
   void rewind(size_t turn);
 
   // Continues with another program that has the same tokenizer, such as one with another adapter. The next message
@@ -120,12 +127,16 @@ class Chat {
   // Those of a conversation that was restored, of which only the tokens are known: not where an answer begins.
   std::vector<std::string> restored_changes() const;
   Result<Answer> answer(const std::vector<uint32_t>& said, const Listener& listener);
+  // Puts what is attached into its places.
+  Result<std::vector<uint32_t>> with_media(const std::vector<uint32_t>& tokens, uint32_t place) const;
+  void detach();
 
   LanguageModel model_;
   Session session_;
   const ChatText& text_;
   Sampler sampler_;
   size_t max_new_tokens_;
+  std::vector<uint32_t> attached_;  // Numbers of images and recordings.
   std::vector<Session::Cursor> turns_;  // Where each begins.
   std::vector<std::string> changes_;  // Of each turn: what the chat template changes when another message follows.
   std::atomic<bool> is_stopped_{false};

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "tools/runner/base/os.h"
-#include "tools/runner/tensors/inputs.h"
 
 namespace runner {
 namespace {
@@ -18,6 +17,10 @@ constexpr char kMost[] = "get_max_seq_len";
 constexpr char kEnds[] = "get_eos_ids";
 constexpr char kState[] = "use_recurrent_state";
 constexpr char kExact[] = "prefill_";
+constexpr char kEmbedding[] = "token_embedding";
+constexpr char kDecoder[] = "text_decoder";
+constexpr const char* kEncoders[] = {"vision_encoder", "audio_encoder"};
+constexpr char kMediaToken[] = "get_media_token_id";
 constexpr size_t kLargestSize = 1 << 24;
 
 // N of "prefill_N"; 0: another method.
@@ -29,6 +32,10 @@ size_t exact_size(const std::string& method) {
   char* end = nullptr;
   const unsigned long size = strtoul(method.c_str() + start, &end, 10);
   return *end == '\0' && size <= kLargestSize ? size : 0;
+}
+
+bool reads_embeddings(const Program& program) {
+  return program.has(kEmbedding) && program.has(kDecoder);
 }
 
 ArrayView integers(const int64_t* values, size_t count, std::vector<int64_t> shape) {
@@ -47,7 +54,7 @@ void append(const executorch::aten::Tensor& tensor, size_t start, std::vector<fl
 }  // namespace
 
 bool LanguageModel::is_language_model(const Program& program) {
-  return program.has(kContext) && (program.has("forward") || program.has("decode"));
+  return program.has(kContext) && (program.has("forward") || program.has("decode") || reads_embeddings(program));
 }
 
 Result<LanguageModel> LanguageModel::open(Program& program) {
@@ -56,6 +63,7 @@ Result<LanguageModel> LanguageModel::open(Program& program) {
                  "\"decode\", and \"" + kContext + "\"; --list prints its methods.");
   }
   LanguageModel model(program);
+  model.reads_embeddings_ = reads_embeddings(program);
   model.context_ = TRY(model.size(kContext));
   const size_t most = TRY(model.size(kMost));
   TRY(model.find_readers(most));
@@ -93,7 +101,9 @@ Result<uint64_t> LanguageModel::size(const std::string& method) const {
 }
 
 Status LanguageModel::find_readers(size_t most) {
-  if (program_->has("forward")) {
+  if (reads_embeddings_) {
+    readers_ = {{kDecoder, most, false}};
+  } else if (program_->has("forward")) {
     readers_ = {{"forward", most, false}};
   } else {
     for (const std::string& method : program_->methods()) {
@@ -125,13 +135,16 @@ Status LanguageModel::check_form(const std::string& method) const {
   if (fits) {
     const auto tokens = meta.input_tensor_meta(0);
     const auto position = meta.input_tensor_meta(1);
-    fits = tokens.ok() && tokens->scalar_type() == ScalarType::Long && tokens->sizes().size() == 2 &&
+    const ScalarType type = reads_embeddings_ ? ScalarType::Float : ScalarType::Long;
+    const size_t rank = reads_embeddings_ ? 3 : 2;
+    fits = tokens.ok() && tokens->scalar_type() == type && tokens->sizes().size() == rank &&
         tokens->sizes()[1] > 0 && position.ok() && position->scalar_type() == ScalarType::Long &&
         position->sizes().size() == 1;
   }
   if (!fits) {
     return error(program_->title(method) +
-         " is not a language model's: expected tokens, int64 (1, n), and a position, int64 (1), and "
+         " is not a language model's: expected " +
+         (reads_embeddings_ ? "embeddings, float32 (1, n, width)" : "tokens, int64 (1, n)") + ", and a position, int64 (1), and "
          "logits as the first output.");
   }
   return {};
@@ -172,19 +185,87 @@ Result<const std::vector<float>*> LanguageModel::run(
       reader = &other;
     }
   }
+  if (reads_embeddings_) {
+    return run(TRY(embed(tokens, count)), position);
+  }
   const std::vector<int64_t> values(tokens, tokens + count);
+  return decode(reader->method, {integers(values.data(), count, {1, static_cast<int64_t>(count)}), "tokens"}, position);
+}
+
+Result<const std::vector<float>*> LanguageModel::run(const Media& media, uint64_t position) {
+  if (!reads_embeddings_) {
+    return error(program_->path() + " reads no images or recordings, and the conversation has some; rewind the chat.");
+  }
+  const auto* bytes = reinterpret_cast<const uint8_t*>(media.embeddings.data());
+  const auto count = static_cast<int64_t>(media.positions);
+  const auto width = static_cast<int64_t>(media.embeddings.size() / std::max<size_t>(media.positions, 1));
+  const ArrayView view = {
+      dtype_of(ScalarType::Float), {1, count, width}, bytes, media.embeddings.size() * sizeof(float)};
+  return decode(kDecoder, {view, "embeddings"}, position);
+}
+
+Result<const std::vector<float>*> LanguageModel::decode(
+    const std::string& method,
+    GivenInput given,
+    uint64_t position) {
   const auto start = static_cast<int64_t>(position);
-  const std::string title = program_->title(reader->method);
-  const auto meta = TRY(program_->meta(reader->method));
-  Method& method = *TRY(program_->method(reader->method));
-  const Inputs inputs = TRY(make_inputs(
-      title,
-      meta,
-      {{integers(values.data(), count, {1, static_cast<int64_t>(count)}), "tokens"},
-       {integers(&start, 1, {1}), "the position"}}));
-  const auto outputs = TRY(method.run(inputs.values));
+  const std::string title = program_->title(method);
+  const auto meta = TRY(program_->meta(method));
+  Method& loaded = *TRY(program_->method(method));
+  const Inputs inputs =
+      TRY(make_inputs(title, meta, {std::move(given), {integers(&start, 1, {1}), "the position"}}));
+  const auto outputs = TRY(loaded.run(inputs.values));
   TRY(read_logits(title, outputs[0]));
   return &logits_;
+}
+
+Result<Media> LanguageModel::embed(const uint32_t* tokens, size_t count) {
+  const std::vector<int64_t> values(tokens, tokens + count);
+  const Inputs inputs = TRY(make_inputs(
+      program_->title(kEmbedding),
+      TRY(program_->meta(kEmbedding)),
+      {{integers(values.data(), count, {1, static_cast<int64_t>(count)}), "tokens"}}));
+  return media_of(kEmbedding, inputs);
+}
+
+Result<std::string> LanguageModel::encoder() const {
+  for (const char* encoder : kEncoders) {
+    if (reads_embeddings_ && program_->has(encoder)) {
+      return std::string(encoder);
+    }
+  }
+  return error(program_->path() + " reads no images or recordings: expected a method \"" + kEncoders[0] + "\" or \"" +
+               kEncoders[1] + "\" beside \"" + kDecoder + "\".");
+}
+
+Result<uint32_t> LanguageModel::media_token() const {
+  if (!program_->has(kMediaToken)) {
+    return error(program_->path() + " takes no image or recording in a chat: its metadata do not say which token marks "
+                 "it in a text (" + kMediaToken + "). Run its methods instead.");
+  }
+  const std::vector<int64_t> values = TRY(constant(kMediaToken));
+  if (values.size() != 1 || values[0] < 0 || values[0] >= int64_t{kFirstMedia}) {
+    return error(program_->title(kMediaToken) + " returns no token.");
+  }
+  return static_cast<uint32_t>(values[0]);
+}
+
+Result<Media> LanguageModel::encode(const Inputs& inputs) {
+  return media_of(TRY(encoder()), inputs);
+}
+
+Result<Media> LanguageModel::media_of(const std::string& method, const Inputs& inputs) {
+  const auto outputs = TRY(TRY(program_->method(method))->run(inputs.values));
+  if (outputs.empty() || !outputs[0].isTensor() || outputs[0].toTensor().dim() != 3 ||
+      outputs[0].toTensor().size(0) != 1 || outputs[0].toTensor().numel() == 0 ||
+      outputs[0].toTensor().scalar_type() != ScalarType::Float) {
+    return error(program_->title(method) + " returns no embeddings, float32 (1, n, width).");
+  }
+  const executorch::aten::Tensor tensor = outputs[0].toTensor();
+  Media media;
+  media.positions = static_cast<size_t>(tensor.size(1));
+  append<float>(tensor, 0, media.embeddings);
+  return media;
 }
 
 Status LanguageModel::read_logits(const std::string& title, const EValue& output) {
@@ -217,8 +298,16 @@ Result<const std::vector<float>*> Session::read(const std::vector<uint32_t>& tok
   unread.insert(unread.end(), tokens.begin(), tokens.end());
   const std::vector<float>* logits = nullptr;
   for (size_t at = 0; at < unread.size();) {
-    const size_t count = model_.next_count(unread.size() - at);
-    logits = TRY(model_.run(unread.data() + at, count, cursor_.read));
+    const uint32_t first = unread[at];
+    const bool is_media = first >= kFirstMedia;
+    const auto begin = unread.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end = std::find_if(begin, unread.end(), [&](uint32_t token) {
+      return is_media ? token != first : token >= kFirstMedia;
+    });
+    const auto left = static_cast<size_t>(end - begin);
+    const size_t count = is_media ? left : model_.next_count(left);
+    logits = is_media ? TRY(model_.run(*TRY(media_at(first, left)), cursor_.read))
+                      : TRY(model_.run(unread.data() + at, count, cursor_.read));
     cursor_.read += count;
     at += count;
   }
@@ -226,6 +315,16 @@ Result<const std::vector<float>*> Session::read(const std::vector<uint32_t>& tok
   history_.insert(history_.end(), unread.begin(), unread.end());
   unread.clear();
   return logits;
+}
+
+Result<const Media*> Session::media_at(uint32_t number, size_t count) const {
+  const size_t index = number - kFirstMedia;
+  if (index >= media_.size() || media_[index].positions != count) {
+    return error(
+        model_.program().path() + ": token " + std::to_string(number) + ", expected one below " +
+        std::to_string(kFirstMedia) + ".");
+  }
+  return &media_[index];
 }
 
 void Session::rewind(Cursor cursor) {

@@ -1,9 +1,11 @@
-// A language model's program, for one conversation at a time: tokens in, logits of the next token out.
+// A language model's program, for one conversation at a time: tokens in, logits of the next token out. Of some, an
+// encoder turns images or recordings into embeddings, which the decoder reads as it reads those of tokens.
 //
 // The KV cache is part of the program, so a program has one conversation. Session counts the tokens in
 // the cache; reading a position beyond them, or a position twice, would silently return wrong logits.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -12,13 +14,24 @@
 #include <vector>
 
 #include "tools/runner/engine/program.h"
+#include "tools/runner/tensors/inputs.h"
 
 namespace runner {
+
+// An image or a recording, as the decoder reads it: all of its positions in one call.
+struct Media {
+  size_t positions = 0;
+  std::vector<float> embeddings;  // Of one position after the other.
+};
+
+// Numbers from here on stand for positions of a conversation's images and recordings: all positions of the first one
+// have this number, of the second one the next, and so on.
+constexpr uint32_t kFirstMedia = uint32_t{1} << 31;
 
 class LanguageModel {
  public:
   // An error, if the program is not a language model: it needs `forward(tokens, input_pos)`, or `decode` with
-  // `prefill` or `prefill_N`, and metadata methods for the size of its context, the tokens that end an answer, and
+  // `prefill` or `prefill_N`, or `token_embedding(tokens)` and `text_decoder(embeddings, input_pos)`, and metadata methods for the size of its context, the tokens that end an answer, and
   // the maximum tokens of a call. `program` must outlive this object.
   static Result<LanguageModel> open(Program& program);
 
@@ -34,6 +47,15 @@ class LanguageModel {
 
   const Program& program() const { return *program_; }
 
+  // The method that reads an image or a recording; an error, if the program has none.
+  Result<std::string> encoder() const;
+
+  // The token that marks an image or a recording in a text; an error, if the metadata do not say it.
+  Result<uint32_t> media_token() const;
+
+  // Runs the encoder.
+  Result<Media> encode(const Inputs& inputs);
+
   // Memory that the methods that read tokens keep: the KV cache, or a state.
   Result<std::vector<executorch::runtime::Span<uint8_t>>> memory() const;
 
@@ -43,6 +65,9 @@ class LanguageModel {
   // Reads that many tokens, the first one at `position`. Returns the logits after the last one, valid until the next
   // call.
   Result<const std::vector<float>*> run(const uint32_t* tokens, size_t count, uint64_t position);
+
+  // Reads an image or a recording; the rest as for tokens.
+  Result<const std::vector<float>*> run(const Media& media, uint64_t position);
 
  private:
   // A method, and how many tokens it reads.
@@ -58,12 +83,16 @@ class LanguageModel {
   Result<uint64_t> size(const std::string& method) const;
   Status find_readers(size_t most);
   Status check_form(const std::string& method) const;
+  Result<Media> embed(const uint32_t* tokens, size_t count);
+  Result<Media> media_of(const std::string& method, const Inputs& inputs);
+  Result<const std::vector<float>*> decode(const std::string& method, GivenInput given, uint64_t position);
   Status read_logits(const std::string& title, const executorch::runtime::EValue& output);
 
   Program* program_;
   std::vector<Reader> readers_;  // Sorted by the number of tokens, descending.
   uint64_t context_ = 0;
   bool keeps_state_ = false;
+  bool reads_embeddings_ = false;
   std::vector<int64_t> ends_;
   std::vector<float> logits_;
 };
@@ -97,15 +126,28 @@ class Session {
   struct Cursor {
     uint64_t read = 0;  // Tokens in the cache.
     std::vector<uint32_t> unread;
+    size_t media = 0;  // Images and recordings before a turn.
   };
 
   const Cursor& cursor() const { return cursor_; }
   const std::vector<uint32_t>& history() const { return history_; }
 
-  // Continues where another session with the same memory was.
+  // Adds an image or a recording for later tokens; returns their number.
+  uint32_t add_media(Media media) {
+    media_.push_back(std::move(media));
+    return kFirstMedia + static_cast<uint32_t>(media_.size() - 1);
+  }
+
+  const std::vector<Media>& media() const { return media_; }
+
+  // Forgets images and recordings, which no token stands for any more, but the first ones.
+  void keep_media(size_t count) { media_.resize(std::min(count, media_.size())); }
+
+  // Continues where another session with the same memory was, which had no images or recordings.
   void restore(Cursor cursor, std::vector<uint32_t> history) {
     cursor_ = std::move(cursor);
     history_ = std::move(history);
+    media_.clear();
   }
 
   // Continues at an earlier cursor of this conversation; later tokens are overwritten. The next call also reads the
@@ -116,8 +158,12 @@ class Session {
   void empty_cache();
 
  private:
+  // The one that `count` equal numbers stand for.
+  Result<const Media*> media_at(uint32_t number, size_t count) const;
+
   LanguageModel& model_;
   Cursor cursor_;
+  std::vector<Media> media_;
   std::vector<uint32_t> history_;  // The tokens that were read, also those that are not in the cache any more.
 };
 

@@ -115,6 +115,11 @@ Result<std::vector<uint32_t>> Tokenizer::encode(const std::vector<TextPart>& par
   return tokens;
 }
 
+std::string Tokenizer::added_text(uint32_t token) const {
+  const AddedToken* const added = added_->find(token);
+  return added == nullptr ? "" : added->content;
+}
+
 Result<std::string> Tokenizer::decode(const std::vector<uint32_t>& tokens) const {
   Decoding decoding(*this);
   std::string text;

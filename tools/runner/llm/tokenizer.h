@@ -43,6 +43,9 @@ class Tokenizer {
   // text is not UTF-8, or needs too much time or memory.
   Result<std::vector<uint32_t>> encode(const std::vector<TextPart>& parts) const;
 
+  // The text of a token that is found before other steps; "": it is none.
+  std::string added_text(uint32_t token) const;
+
   // The text of the tokens, without special tokens.
   Result<std::string> decode(const std::vector<uint32_t>& tokens) const;
 

@@ -72,6 +72,18 @@ public final class Chat {
     executorch_app_close_chat(chat)
   }
 
+  /// Gives an image or a recording to the next message, and runs the program's encoder. The message has a place for
+  /// each, in the order of these calls: the token that the metadata get_media_token_id name, such as "<image>", once or
+  /// as often as it has positions. Rewinding forgets what no message has said yet.
+  ///
+  /// - Parameter media: the input of the program's vision_encoder or audio_encoder.
+  public func attach(_ media: Tensor) throws {
+    try ProgramError.check("dtype", media.dtype)
+    try withTensors([media]) { tensors in
+      try ProgramError.check { executorch_app_attach(chat, tensors, $0) }
+    }
+  }
+
   /// Answers a message; the answer is a turn of the chat. After an error the chat is as it was before the message.
   ///
   /// - Parameters:

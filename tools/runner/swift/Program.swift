@@ -99,7 +99,7 @@ public final class Program {
 private let mostInputs = 256
 
 // Tensors of C for the time of a call: each of `inputs`, after those of `before`.
-private func withTensors<Result>(
+func withTensors<Result>(
   _ inputs: ArraySlice<Tensor>,
   _ before: [executorch_app_tensor] = [],
   _ call: ([executorch_app_tensor]) throws -> Result

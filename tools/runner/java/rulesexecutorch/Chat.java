@@ -1,6 +1,7 @@
 package rulesexecutorch;
 
 import java.io.File;
+import java.nio.ByteBuffer;
 import java.util.concurrent.locks.ReentrantLock;
 
 /** A conversation with a language model. {@link Program#chat(Chat.Options)} returns it. */
@@ -78,6 +79,24 @@ public final class Chat extends Handle implements AutoCloseable {
 
   Chat(long address, ReentrantLock lock) {
     super(address, lock);
+  }
+
+  /**
+   * Gives an image or a recording to the next message, and runs the program's encoder. The message has a place for
+   * each, in the order of these calls: the token that the metadata get_media_token_id name, such as "&lt;image&gt;",
+   * once or as often as it has positions. Rewinding forgets what no message has said yet.
+   *
+   * @param media the input of the program's vision_encoder or audio_encoder
+   * @throws ProgramException if the program reads no images or recordings, or this does not fit
+   */
+  public void attach(Tensor media) {
+    byte[][] dtypes = {Native.encoded("dtype", Native.required("media", media).dtype())};
+    long chat = enter();
+    try {
+      Native.attach(chat, dtypes, new long[][] {media.shape()}, new ByteBuffer[] {media.data()});
+    } finally {
+      leave();
+    }
   }
 
   /**

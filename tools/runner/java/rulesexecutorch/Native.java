@@ -100,6 +100,8 @@ final class Native {
 
   static native void closeChat(long chat);
 
+  static native void attach(long chat, byte[][] dtypes, long[][] shapes, ByteBuffer[] data);
+
   static native void say(long chat, byte[] message, Answering answering);
 
   static native void stop(long chat);
