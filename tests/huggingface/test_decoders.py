@@ -14,6 +14,7 @@ import pytest
 import torch
 import transformers
 from etbuild import BuildError, ModelContext, ModelSpec
+from etllm import entry as llm_entry
 from etllm.transformers import decoding, entry
 from etllm.transformers.pretrained import first_line
 from own_sizes import OWN_ARGUMENTS
@@ -58,6 +59,13 @@ _VARIANTS: list[tuple[str, dict[str, Any]]] = [
         for kind, values in _ROPES.items()
     ),
 ]
+_YAML = f"""
+model:
+  use_kv_cache: true
+export:
+  max_seq_length: 24
+  max_context_length: {LENGTH}
+"""
 # Exported, too, which takes seconds each.
 _EXPORTED = [
     each
@@ -68,8 +76,8 @@ _EXPORTED = [
 ]
 
 
-def made(architecture: str, folder: Path, **values: Any) -> tuple[Any, ModelSpec]:
-    """A model of transformers, and the spec of its checkpoint."""
+def written(architecture: str, folder: Path, **values: Any) -> Any:
+    """A model of transformers, whose checkpoint is in the folder."""
     config = tiny_config(architecture)
     for name, value in values.items():
         setattr(config, name, value)
@@ -85,6 +93,12 @@ def made(architecture: str, folder: Path, **values: Any) -> tuple[Any, ModelSpec
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.3)
     model.save_pretrained(folder)
+    return model
+
+
+def made(architecture: str, folder: Path, **values: Any) -> tuple[Any, ModelSpec]:
+    """A model of transformers, and the spec that et_transformers makes of its checkpoint."""
+    model = written(architecture, folder, **values)
     args = OWN_ARGUMENTS.get(architecture, {}) | {"task": "text-generation"}
     args |= {"max_length": str(LENGTH), "prefill_length": "24"}
     files = {path.name: path for path in folder.iterdir()}
@@ -141,6 +155,24 @@ def test_all_architectures(architecture: str, tmp_path: Path) -> None:
         assert "KV cache gives logits" not in str(error)
         pytest.skip(first_line(error))
     assert difference(model, spec, spec.methods["forward"].module.continued) < 1e-4
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("architecture", sorted(_CLASSES))
+def test_all_architectures_by_et_llm(architecture: str, tmp_path: Path) -> None:
+    """config.json alone decides: the numbers are transformers', or an error says why not."""
+    try:
+        model = written(architecture, tmp_path, eos_token_id=2)
+    except Exception as error:
+        pytest.skip(f"transformers itself: {first_line(error)}")
+    (tmp_path / "llm.yaml").write_text(_YAML)
+    files = {f"m/{path.name}": path for path in tmp_path.iterdir()}
+    try:
+        spec = llm_entry.build(ModelContext({"backends": "portable"}, files, "//m:llm"))
+    except BuildError as error:
+        pytest.skip(first_line(error))
+    module = spec.methods["forward"].module
+    assert difference(model, spec, getattr(module, "continued", module)) < 1e-3
 
 
 def test_the_eager_model_reads_all_tokens_again(tmp_path: Path) -> None:

@@ -254,6 +254,25 @@ def test_keys_of_own_layers_are_errors(added: str, key: str, line: int, tmp_path
     assert 'makes this model (m/config.json: "model_type": "mixtral")' in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("architecture", "values", "message"),
+    [
+        ("xlstm", {"num_heads": 4}, "xlstm: the code of transformers' xLSTMForCausalLM does not r"),
+        (
+            "openai-gpt",
+            {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": LENGTH},
+            "openai-gpt: layer 0 keeps nothing, expected keys and values in transformers' cache",
+        ),
+    ],
+)
+def test_models_with_caches_of_their_own_are_errors(
+    architecture: str, values: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    written(architecture, tmp_path, **values)
+    with pytest.raises(BuildError, match=message):
+        entry.build(target(tmp_path, ONE))
+
+
 def test_wrong_targets_and_models_are_errors(tmp_path: Path) -> None:
     written("mixtral", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())

@@ -36,7 +36,7 @@ from transformers.cache_utils import (
 )
 
 from etllm.transformers import inputs
-from etllm.transformers.pretrained import Checkpoint, parts_with_experts
+from etllm.transformers.pretrained import Checkpoint, first_line, parts_with_experts
 from etllm.transformers.tracing import replacements
 
 # Tokens of a conversation, where the target doesn't say how many: the cache is as large.
@@ -48,6 +48,11 @@ _PREFILL = 128
 COMPARED, _SHARE = 48, 1e-3
 # Padding is often token 0, and its state of zeros shows nothing: norms make noise of it.
 _FIRST = 3
+_OTHER_MODEL = (
+    "Take a model of another architecture, or declare this one with et_model and its own code."
+)
+# What models' code raises that keeps its states elsewhere.
+_OF_OTHER_CACHES = (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 
 class _Layer(StaticLayer):
@@ -240,7 +245,7 @@ def _other_state(config: Any, index: int, layer: Any) -> BuildError:
     return BuildError(
         f"{config.model_type}: layer {index} {kept if _tensors(layer) else 'keeps nothing'}, "
         "expected keys and values in transformers' cache.",
-        "Take a model whose layers all have attention.",
+        _OTHER_MODEL,
     )
 
 
@@ -300,6 +305,23 @@ class _Rows:
         return self.table.index_select(2, self.positions)[..., index[-1]]
 
 
+@contextlib.contextmanager
+def _of_fixed_size(model: nn.Module) -> Iterator[None]:
+    """While it lasts, a model's code runs with a cache of a fixed size.
+
+    Raises:
+      BuildError: the code takes no such cache.
+    """
+    try:
+        yield
+    except _OF_OTHER_CACHES as error:
+        raise BuildError(
+            f"{model.config.model_type}: the code of transformers' {type(model).__name__} does not "
+            f"run with a KV cache of a fixed size: {type(error).__name__}: {first_line(error)}",
+            _OTHER_MODEL,
+        ) from error
+
+
 class Decoder(nn.Module):
     """Logits of the last of some tokens that continue what the cache holds.
 
@@ -321,11 +343,7 @@ class Decoder(nn.Module):
         self.cache_argument = (
             "past_key_values" if "past_key_values" in parameters else "cache_params"
         )
-        cache = empty_cache(config, length)
-        with torch.no_grad():
-            tokens = torch.zeros(1, 1, dtype=torch.long)
-            model(input_ids=tokens, use_cache=True, **{self.cache_argument: cache})
-        self.buffers_of_cache.allocate(cache)
+        self.buffers_of_cache.allocate(self._cache_after_a_token(config, length))
 
     def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
         """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
@@ -334,6 +352,14 @@ class Decoder(nn.Module):
         whole = self.history.read(tokens, input_pos[0])
         logits = self.model(input_ids=whole, use_cache=False).logits
         return logits[:, -tokens.shape[1] :] if self.full else logits[:, -1]
+
+    def _cache_after_a_token(self, config: Any, length: int) -> StaticCache:
+        """The cache that the model's own code fills."""
+        with _of_fixed_size(self.model), torch.no_grad():
+            cache = empty_cache(config, length)
+            tokens = torch.zeros(1, 1, dtype=torch.long)
+            self.model(input_ids=tokens, use_cache=True, **{self.cache_argument: cache})
+        return cache
 
     def continued(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
         """Returns what `forward` returns, by the cache."""
@@ -490,7 +516,9 @@ def check_steps(
             if end <= start:
                 continue
             call = (tokens[:, start:end], *memory, torch.tensor([start]))
-            expected, got = whole(*call), step(*call)
+            expected = whole(*call)
+            with _of_fixed_size(model):
+                got = step(*call)
             spread = expected.std().clamp(min=torch.finfo(torch.float32).tiny)
             worst = max(worst, float((got - expected).abs().max() / spread))
     if not worst <= _SHARE:
@@ -498,8 +526,7 @@ def check_steps(
             f"{model.config.model_type}: a KV cache gives logits that differ from those of "
             f"transformers' {type(model).__name__} by {worst:.2g} of their spread, expected at "
             f"most {_SHARE:g}.",
-            "Take a model of another architecture, or declare this one with et_model and its own "
-            "code.",
+            _OTHER_MODEL,
         )
 
 

@@ -47,7 +47,8 @@ def build(
     with pretrained.opened(ModelContext(ctx.args, files, ctx.label)) as checkpoint:
         config = checkpoint.config.get_text_config(decoder=True)
         most = getattr(config, "max_position_embeddings", None)
-        if isinstance(most, int) and length > most:
+        # Of relative positions there may be any number, which some configurations call -1.
+        if isinstance(most, int) and 0 < most < length:
             raise settings.error(
                 "export.max_context_length", f"at most {most}, the positions that the model has"
             )
