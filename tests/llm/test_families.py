@@ -59,6 +59,20 @@ def test_logits_equal_those_of_transformers(family: str, context: int, tmp_path:
             torch.testing.assert_close(got, wanted[end - 1], atol=1e-4, rtol=1e-4)
 
 
+def test_the_report_names_attention_and_keys_without_effect(tmp_path: Path) -> None:
+    tiny_checkpoint.write("llama", tmp_path)
+    yaml = YAML.format(context=64).replace(
+        "cache: true", "cache: true\n  use_sdpa_with_kv_cache: true"
+    )
+    (tmp_path / "llm.yaml").write_text(yaml)
+    files = {f"m/{path.name}": path for path in tmp_path.iterdir()}
+    for backends, variant in (("portable", "plain"), ("portable,mps", "whole_cache")):
+        spec = entry.build(ModelContext({"backends": backends}, files, "//m:llm"))
+        attention, key = spec.notes
+        assert attention.startswith(f'Attention: variant "{variant}": ')
+        assert key.startswith("m/llm.yaml:4: model.use_sdpa_with_kv_cache changes nothing")
+
+
 def test_all_families_are_compared() -> None:
     from etllm.families import FAMILIES
 

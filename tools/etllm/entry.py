@@ -18,6 +18,7 @@ from etllm import (
     method_adapters,
     methods,
     source_transforms,
+    variants,
 )
 from etllm.architecture import Architecture
 from etllm.checkpoint import Checkpoint, open_checkpoint
@@ -27,8 +28,7 @@ from etllm.settings import Settings
 
 # Files of the adapter that the whole model has.
 _OF_MODEL = method_adapters.Files(lora.CONFIG, lora.WEIGHTS)
-# Backends whose programs read the part of the KV cache that has tokens.
-_WITH_PREFIXES = {"portable", "xnnpack"}
+_SDPA = "model.use_sdpa_with_kv_cache"
 # Backends for which upstream's LlmConfig has no section.
 _WITHOUT_SECTION = ("mps", "portable")
 
@@ -63,7 +63,25 @@ def build(ctx: ModelContext) -> ModelSpec:
     args = arch.args
     sizes = methods.Sizes(args.max_seq_len, args.max_context_len, args.vocab_size, args.n_layers)
     metadata = methods.metadata(settings, arch.metadata, sizes, opened.shapes)
-    return ModelSpec(program_methods, metadata)
+    return ModelSpec(program_methods, metadata, notes=_notes(ctx, opened))
+
+
+def _notes(ctx: ModelContext, opened: _Opened) -> tuple[str, ...]:
+    """Sentences for the report: on attention, and on keys that change nothing."""
+    settings = opened.settings
+    context = settings.llm.export.max_context_length
+    backends = _backends(ctx)
+    notes = [
+        f"Attention: upstream's own, as {opened.keys[0]} asks for it. Nobody measured it."
+        if opened.keys
+        else variants.note(variants.chosen(backends), backends, context)
+    ]
+    if settings.value(_SDPA):
+        notes.append(
+            f"{settings.file.position(_SDPA)}: {_SDPA} changes nothing: own layers attend as said, "
+            "and need no operator of upstream's for it."
+        )
+    return tuple(notes)
 
 
 def _by_modeling_code(ctx: ModelContext, lack: NoOwnLayers) -> ModelSpec:
@@ -343,8 +361,7 @@ def _module(
     """The module of all methods without an adapter of their own."""
     arch = checkpoint.architecture
     arch.args.generate_full_logits = settings.llm.debug.generate_full_logits
-    backends = _backends(ctx)
-    prefixes = bool(backends) and _WITH_PREFIXES.issuperset(backends)
+    prefixes = variants.chosen(_backends(ctx)) == variants.PREFIX
     model = source_transforms.construct(arch) if keys else decoder.construct(arch.args, prefixes)
     checkpoint.check_unused([name for name, _ in model.named_parameters()])
     make = embedding.maker(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import figures
 import pytest
+from etllm import variants
 
+_SPEEDS = variants.SPEEDS
 _PAGES = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
 _MACHINE = {"cores": 2, "memory_gib": 24, "date": "2026-01-02"}
 _RUNS: list[dict[str, Any]] = [
@@ -28,6 +31,40 @@ def test_pages_are_current(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     measured = figures.results(Path("tests/bench/results"))
     assert figures.updated(str(page), text, measured) == text, "run bazel run //docs:update"
+
+
+def test_the_report_has_the_benchmarks_figures() -> None:
+    """And the variant that et_llm takes is ahead of upstream's program, by all columns together."""
+    measured = figures.results(Path("tests/bench/results"))["speed"]
+    copy = Path("tools/etllm/measured.json").read_text(encoding="utf-8")
+    assert copy == variants.copied(measured), "run bazel run //docs:update"
+    rows = {(row["variant"], row["context"]): row for row in variants.measured()["programs"]}
+    taken = variants.chosen(["xnnpack"])
+    for other, context in rows:
+        if other == "export_llm":
+            pairs = [(rows[taken, context][key], rows[other, context][key]) for key in _SPEEDS]
+            assert math.prod(ours / theirs for ours, theirs in pairs) > 1, context
+
+
+@pytest.mark.parametrize(
+    ("backends", "variant", "why"),
+    [
+        (["xnnpack"], "plain", "that has tokens. Measured"),
+        (["portable", "xnnpack"], "plain", "that has tokens. Measured"),
+        (["vulkan", "xnnpack"], "whole_cache", ", as programs for vulkan have fixed sizes. Meas"),
+        ([], "whole_cache", ", as recipes of the target's own may fix sizes. Measured"),
+    ],
+)
+def test_the_report_names_the_variant(backends: list[str], variant: str, why: str) -> None:
+    assert variants.chosen(backends) == variant
+    note = variants.note(variant, backends, 3000)
+    assert note.startswith(f'Attention: variant "{variant}": a call reads the ') and why in note
+    machine = variants.measured()["machine"]
+    assert f"context of 2,048 (this program: 3,000) on {machine['cores']} cores" in note
+    rows = [row for row in variants.measured()["programs"] if row["context"] == 2048]
+    for row in rows:
+        assert f'"{row["variant"]}" (' in note
+        assert f"writes {row['write']:,.0f} and {row['write_full']:,.0f}" in note
 
 
 def test_sections_are_replaced() -> None:
