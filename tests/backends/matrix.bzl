@@ -158,6 +158,10 @@ OLDER = [program for program in LOWERED if program.ran and program.row.backend i
 
 # Lowest signal-to-noise ratio in dB where it is not that of the precision; see sqnr.
 _NOISE = {
+    # The causal mask is added with 8 bits: -inf widens their range.
+    "causal_qualcomm_int8": 15,
+    # One scale for activations of different ranges.
+    "curves_arm_tosa_int8": 13,
     # 4 bits with one scale a channel, without groups.
     "llama_qualcomm_a16w4": 9,
     # Activations of SmolLM2 reach beyond what 11 bits of a 16-bit float tell apart.
@@ -217,6 +221,25 @@ MORE_NETS = {
     ]
 }
 
+# Programs that fail here without naming a layer and an operator, or in the emulator: seen, and not yet mended.
+_OPEN = {
+    "causal_arm_tosa_int8": "the program's output is an 8-bit number where the model has a float",
+    "causal_cortex_m_int8": "the pass ReplaceScalarWithTensorArgPass fails",
+    "causal_openvino_int8": "OpenVINO's compiler fails",
+    "cross_cortex_m_int8": "the pass AtenToCortexMPass fails",
+    "cross_xnnpack_int8_static_per_channel": "upstream quantizes the parts of a weight, for which there is no kernel",
+    "grouped_arm_tosa_int8": "upstream's quantizer fails on transposed convolutions in groups",
+    "sorted_arm_tosa_int8": "outputs have 32 bits instead of 64",
+    "sorted_mlx_fp32": "the emulator gives places as uint32",
+    "sorted_openvino_int8": "NNCF fails on whole numbers",
+    "windows_cortex_m_int8": "the pass ReplaceScalarWithTensorArgPass fails",
+}
+
+# Refused by a sentence that names the operator.
+_REFUSED = {
+    "grouped_cortex_m_int8": "a transposed convolution has 2 groups, and CMSIS-NN's kernels take none",
+}
+
 MORE = [
     struct(
         name = "%s_%s_%s" % (net, row.backend, row.recipe),
@@ -227,6 +250,7 @@ MORE = [
     for row in ROWS
     if row.backend != "targets" and row.nets["conv"] == "ran"
     for net in MORE_NETS
+    if "%s_%s_%s" % (net, row.backend, row.recipe) not in _OPEN | _REFUSED
 ]
 
 # Lowered again by upstream's own functions in `bazel test //...`; `bazel test //tests:release` does it with all.
