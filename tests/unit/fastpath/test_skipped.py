@@ -33,8 +33,7 @@ def _functions() -> dict[str, Any]:
     from executorch.backends.vulkan import patterns
     from executorch.backends.xnnpack.partition.config import gemm_configs
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils
-    from executorch.exir import lowered_backend_module, pass_base, pass_manager
-    from executorch.exir._serialize import _dataclass
+    from executorch.exir import lowered_backend_module, pass_base
     from executorch.exir.backend import backend_api
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.export import _trace, exported_program
@@ -45,11 +44,9 @@ def _functions() -> dict[str, Any]:
     return {
         "conv_bn_annotation": xnnpack_quantizer_utils._do_annotate_conv_bn,
         "create_arg": PythonKeyTracer.create_arg,
-        "pass_manager": pass_manager.ExportedProgramPassManager.check,
         "recompile": GraphModule.recompile,
         "composite_decompositions": exported_program._override_composite_implicit_decomp,
         "aten_ir_make_fx": _trace._aot_export_joint_with_descriptors,
-        "dataclass_encoder": _dataclass.get_type_hints,
         "create_partitions": backend_api._get_node_list_with_same_tag,
         "hqq": getattr(importlib.import_module(hqq._MODULE), hqq._NAME),
         "legalize_graph": lowered_backend_module.legalize_graph,
