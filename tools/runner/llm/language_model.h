@@ -31,8 +31,9 @@ constexpr uint32_t kFirstMedia = uint32_t{1} << 31;
 class LanguageModel {
  public:
   // An error, if the program is not a language model: it needs `forward(tokens, input_pos)`, or `decode` with
-  // `prefill` or `prefill_N`, or `token_embedding(tokens)` and `text_decoder(embeddings, input_pos)`, and metadata methods for the size of its context, the tokens that end an answer, and
-  // the maximum tokens of a call. `program` must outlive this object.
+  // `prefill` or `prefill_N`, or `token_embedding(tokens)` and `text_decoder(embeddings, input_pos)`, and metadata
+  // methods for the size of its context, the tokens that end an answer, and the maximum tokens of a call. `program`
+  // must outlive this object.
   static Result<LanguageModel> open(Program& program);
 
   // Tells whether it may be a language model.
