@@ -135,13 +135,13 @@ def check_outputs(
 
 
 def _output_types(program: torch.export.ExportedProgram) -> list[Any]:
+    """Returns the types of what a method returns; None: of what is no tensor."""
     [output] = program.graph.find_nodes(op="output")
-    specs = program.graph_signature.output_specs
-    values = [
-        node.meta.get("val") if isinstance(node, Node) else None
-        for node, spec in zip(output.args[0], specs, strict=False)
-        if spec.kind == OutputKind.USER_OUTPUT
-    ]
+    kinds = [spec.kind for spec in program.graph_signature.output_specs]
+    count = kinds.count(OutputKind.USER_OUTPUT)
+    # They come last; of the buffers before them, those that are written to in place are no outputs.
+    last = output.args[0][len(output.args[0]) - count :]
+    values = [node.meta.get("val") if isinstance(node, Node) else None for node in last]
     return [value.dtype if isinstance(value, torch.Tensor) else None for value in values]
 
 
