@@ -108,7 +108,7 @@ class Snapshot:
           The node; None: QNN compiles all of them.
         """
         calls = _calls(self.graph)
-        good, bad = 0, len(calls)
+        bad = len(calls)
         if compiles(self.beginning(bad)):
             return None
         # Nothing is computed before the first operator on an input.
