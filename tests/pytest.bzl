@@ -46,7 +46,7 @@ def pytest_test(
             **kwargs
         )
 
-def bazel_test(*, name, srcs, data = [], memory_mb = 6000, **kwargs):
+def bazel_test(*, name, srcs, data = [], memory_mb = 6000, tags = [], **kwargs):
     """A pytest_test that starts Bazel itself, with what Bazel needs of the machine.
 
     Args:
@@ -54,6 +54,7 @@ def bazel_test(*, name, srcs, data = [], memory_mb = 6000, **kwargs):
       srcs: pytest files, and helpers beside them.
       data: files that it reads, beside bazelw.
       memory_mb: what its processes take: by default, those of one Bazel server and an exporter.
+      tags: more tags: "manual" for what only //tests:release runs.
       **kwargs: for pytest_test.
     """
     pytest_test(
@@ -67,7 +68,7 @@ def bazel_test(*, name, srcs, data = [], memory_mb = 6000, **kwargs):
             "USER",
             "XDG_CACHE_HOME",
         ],
-        tags = [
+        tags = tags + [
             "local",
             "requires-network",
             "resources:memory:%d" % memory_mb,

@@ -12,8 +12,8 @@ does so backwards. A unit saves the difference to the lowering with all units in
 the median of the rounds counts. The first round also lowers without any. A unit that saves more
 than a tenth in it is of use, and the other rounds leave it alone.
 
-The noise of a model is the pooled standard deviation of these differences. A unit that saves less
-than twice of it in every model is of no use.
+The noise of a model is the standard error of such a median, out of the pooled standard deviation of
+the differences. A unit that saves less than twice of it in every model is of no use.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import hashlib
 import importlib
 import io
 import json
+import math
 import os
 import statistics
 import sys
@@ -219,14 +220,11 @@ def figures(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             saved.setdefault(run["without"], []).append(difference)
     fast = statistics.median(whole.values())
     stock = statistics.median(run["cpu_seconds"] for run in runs if run["without"] == NONE)
-    several = [values for values in saved.values() if len(values) > 1]
-    degrees = sum(len(values) - 1 for values in several)
-    squares = sum(statistics.variance(values) * (len(values) - 1) for values in several)
     medians = {name: statistics.median(values) for name, values in sorted(saved.items())}
     return {
         "cpu_seconds": fast,
         "stock_cpu_seconds": stock,
-        "noise_seconds": (squares / degrees) ** 0.5 if degrees else None,
+        "noise_seconds": _noise([values for values in saved.values() if len(values) > 1]),
         "units": {
             name: {"seconds": seconds, "share": seconds / (fast + seconds)}
             for name, seconds in medians.items()
@@ -234,6 +232,21 @@ def figures(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "same_bytes": len({run["sha256"] for run in runs}) == 1,
         "runs": [*runs],
     }
+
+
+def _noise(differences: Sequence[Sequence[float]]) -> float | None:
+    """Computes the standard error of a median, in seconds; None without differences.
+
+    Args:
+      differences: of each unit, in seconds, at least two.
+    """
+    degrees = sum(len(values) - 1 for values in differences)
+    if not degrees:
+        return None
+    squares = sum(statistics.variance(values) * (len(values) - 1) for values in differences)
+    # That of a mean, and more by the square root of pi / 2.
+    rounds = min(len(values) for values in differences)
+    return (squares / degrees / rounds * math.pi / 2) ** 0.5
 
 
 def unclear(runs: Sequence[Mapping[str, Any]]) -> list[str]:

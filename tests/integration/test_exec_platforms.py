@@ -146,7 +146,6 @@ def test_one_configuration(workspace: Workspace) -> None:
         assert len({configuration for _, configuration in labels}) == 1, found
 
 
-@pytest.mark.release
 def test_on_a_mac(workspace: Workspace, tmp_path: Path) -> None:
     """With macOS on arm64 as the host's constraints, nothing that a build takes is for Linux.
 

@@ -74,6 +74,7 @@ def test_files_have_their_places(user: User) -> None:
     assert not any("package" in file or file.endswith(".tgz") for file in files)
 
 
+@pytest.mark.release
 def test_a_machine_without_npm_gets_one(user: User, tmp_path: Path) -> None:
     """PATH has all programs of the machine except npm and Node.js."""
     for folder in os.environ["PATH"].split(":"):

@@ -110,7 +110,6 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Copy, Cop
         copy.workspace.close()
 
 
-@pytest.mark.release
 @pytest.mark.parametrize("example", _EXAMPLES)
 def test_actions_are_equal(copies: tuple[Copy, Copy], example: str) -> None:
     """Command lines, variables, inputs, properties and keys of all actions."""
@@ -128,7 +127,6 @@ def test_actions_are_equal(copies: tuple[Copy, Copy], example: str) -> None:
     assert not changes, "\n".join(changes)
 
 
-@pytest.mark.release
 def test_the_second_user_runs_nothing(copies: tuple[Copy, Copy], tmp_path: Path) -> None:
     """All actions of a program and its test are in the first user's cache."""
     logs = []

@@ -24,7 +24,7 @@ _NUMBERS = [
 
 
 @pytest.mark.parametrize("number", _NUMBERS)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_same_bytes(number: int, tmp_path: Path) -> None:
     """Each of the small programs against `executorch.export.export` in this process."""
     kind, width, recipe = EIGHT[number]

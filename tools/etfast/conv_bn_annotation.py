@@ -18,8 +18,8 @@ import torch
 from etlower.replacing import replaced
 from torch.fx import GraphModule
 
+from etfast.graph_operators import has_any
 from etfast.unit import Unit
-from etfast.xnnpack_patterns import may_match
 
 _MODULE = "executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils"
 OPERATORS = frozenset({"batch_norm.default"})
@@ -39,7 +39,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
     upstream = utils._do_annotate_conv_bn
 
     def annotate(gm: GraphModule, *args: Any, **kwargs: Any) -> list[list[torch.fx.Node]]:
-        if may_match(gm, OPERATORS):
+        if has_any(gm, OPERATORS):
             return upstream(gm, *args, **kwargs)
         _draw_inputs()
         gm.graph.eliminate_dead_code()

@@ -44,9 +44,7 @@ UNITS = (
     "create_partitions",
     "hqq",
     "dependency_viewer",
-    "legalize_graph",
     "config_partitioner",
-    "xnnpack_patterns",
     "fake_tensor_cache",
     "noop_passes",
     "export_pass",
@@ -101,17 +99,6 @@ def import_executorch(lowering: str) -> None:
     """
     with installed(() if lowering == "stock" else units(_IMPORTING)):
         importlib.import_module("executorch.exir")
-
-
-def warm_up(used: Used) -> None:
-    """Makes what units keep for all lowerings; a first lowering has imported what it needs.
-
-    Args:
-      used: of that lowering.
-    """
-    patterns = importlib.import_module("etfast.xnnpack_patterns")
-    if patterns.UNIT.name in used.active:
-        patterns.make()
 
 
 def while_loading(lowering: str) -> contextlib.AbstractContextManager[Used]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from etlower.replacing import replaced
 
+from etfast.graph_operators import has_any
 from etfast.unit import Unit
-from etfast.xnnpack_patterns import may_match
 
 # All patterns have it.
 ROTATION = frozenset({"aten.cat.default"})
@@ -32,7 +32,7 @@ def _making_few(owner: Any, name: str) -> tuple[Any, str, Any]:
     makers = {"export_llama_rope": get_rope_graphs, "hf_rope": get_hf_rope_graphs}
 
     def call(*arguments: Any) -> Any:
-        rotates = may_match(arguments[-1], ROTATION)
+        rotates = has_any(arguments[-1], ROTATION)
         chosen = (
             (owner.fusable_patterns[pattern], "get_graphs_fn", make if rotates else list)
             for pattern, make in makers.items()

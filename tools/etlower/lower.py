@@ -338,8 +338,7 @@ def preload(lowering: str = "fast") -> None:
     """Imports what every lowering needs and runs one, so that requests find it all warm.
 
     Upstream builds caches on first use: decompositions, and the pattern graphs of XNNPACK's passes.
-    The fast path makes them, in a third of upstream's time. Nothing of the model that is lowered
-    here stays.
+    Nothing of the model that is lowered here stays.
 
     Args:
       lowering: the path of the requests, "fast" or "stock"; the other one works, too, less warm.
@@ -356,9 +355,8 @@ def preload(lowering: str = "fast") -> None:
     kernels.registered()
     spec = ModelSpec({"forward": Method(torch.nn.Linear(8, 8), (torch.zeros(1, 8),))})
     recipe = ExportRecipe.get_recipe(xnnpack.XNNPackRecipeType.FP32)
-    with path.chosen(lowering) as used:
+    with path.chosen(lowering):
         stages.run(spec, recipe, Progress(), "//:warm_up", etrecord=False)
-        path.warm_up(used)
 
 
 def quiet() -> None:

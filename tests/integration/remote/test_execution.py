@@ -7,7 +7,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from client import ADAPTER_BYTES, FOUNDATION_BYTES, OUR_MNEMONICS, Built, Client
 from counting_proxy import CountingProxy
 from dev.remote import Engines, Executor
@@ -22,7 +21,6 @@ def test_all_actions_run_remotely(built: Built) -> None:
     assert float(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
-@pytest.mark.release
 def test_a_second_client_runs_nothing(executor: Executor, built: Built, second: Client) -> None:
     """Downloads no outputs first, then the named ones."""
     second.begin(built.adapter)
@@ -35,7 +33,6 @@ def test_a_second_client_runs_nothing(executor: Executor, built: Built, second: 
     assert second.outputs() == built.outputs
 
 
-@pytest.mark.release
 def test_a_program_test_runs_remotely(executor: Executor, built: Built) -> None:
     """Tests run with Bazel's own scripts and the runtime in the exporter's environment."""
     ran = built.client.build(*executor.flags, "//:task_test", command="test")
@@ -43,7 +40,6 @@ def test_a_program_test_runs_remotely(executor: Executor, built: Built) -> None:
     assert "TestRunner" in ran.mnemonics
 
 
-@pytest.mark.release
 def test_a_changed_adapter_moves_no_foundation(executor: Executor, built: Built) -> None:
     """Bytes on the wire, and growth of the store."""
 
@@ -65,7 +61,6 @@ def test_a_changed_adapter_moves_no_foundation(executor: Executor, built: Built)
     assert 3 * ADAPTER_BYTES <= new < 10 * ADAPTER_BYTES
 
 
-@pytest.mark.release
 def test_the_end_of_an_executor_ends_its_actions(engines: Engines, built: Built) -> None:
     """The client reports it, and no process remains."""
 

@@ -14,7 +14,6 @@ from dev.remote import GrpcCache, HttpCache
 _SECRET = "Mellon-4c1f"
 
 
-@pytest.mark.release
 @pytest.mark.parametrize("kind", ["http_cache", "grpc_cache"])
 def test_a_second_client_runs_nothing(
     request: pytest.FixtureRequest, first: Client, second: Client, built: Built, kind: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from client import FOUNDATION_BYTES, SAME_PLATFORM, Built, Client
 from counting_proxy import CountingProxy
 from dev.remote import Engines, HttpCache
@@ -16,7 +15,6 @@ def flags_of(cache: HttpCache, port: int) -> list[str]:
     return [*through, *SAME_PLATFORM, "--remote_retries=1", "--remote_timeout=10"]
 
 
-@pytest.mark.release
 def test_a_cache_that_ends_during_a_build(engines: Engines, built: Built, first: Client) -> None:
     """The cache fails after some outputs; the client builds the others."""
     with ThreadPoolExecutor() as pool, HttpCache(engines) as server:
@@ -32,7 +30,6 @@ def test_a_cache_that_ends_during_a_build(engines: Engines, built: Built, first:
     assert first.outputs() == built.outputs
 
 
-@pytest.mark.release
 def test_damaged_files_in_a_cache(
     http_cache: HttpCache, built: Built, first: Client, second: Client
 ) -> None:

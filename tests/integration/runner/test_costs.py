@@ -98,6 +98,7 @@ def test_budgets_of_variants(
     assert "//m:t: no program with a budget runs on this machine." in capfd.readouterr().err
 
 
+@pytest.mark.release
 @counts
 def test_instructions_hardly_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither from run to run nor with threads; work that is larger takes more."""

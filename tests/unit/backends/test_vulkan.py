@@ -81,7 +81,7 @@ _CASES: dict[str, tuple[nn.Module, torch.Tensor, str, str]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", _CASES)
 def test_what_no_runtime_has(refused: Callable[..., dict[str, str]], name: str) -> None:
     net, sample, operator, reason = _CASES[name]
@@ -94,7 +94,7 @@ def test_embeddings_that_fit(refused: Callable[..., dict[str, str]]) -> None:
     assert refused(net, torch.tensor([[1, 2]])) == {}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("runtime", "has"), [("", True), ("1.5.1", True), ("1.4.0", True), ("1.3.1", False)]
 )

@@ -110,7 +110,7 @@ _SOFTMAX = {name: function for name, function in _CASES.items() if "softmax" in 
 @pytest.mark.parametrize(
     ("recipe", "least", "cases"),
     [
-        ("fp32", 100, _SOFTMAX),
+        pytest.param("fp32", 100, _SOFTMAX, marks=pytest.mark.release),
         ("int8_dynamic_per_channel", 30, _SOME),
         pytest.param("int8_dynamic_per_channel", 30, _CASES, marks=pytest.mark.release),
         ("int8_static_per_channel", 25, _SOFTMAX | _MORE),

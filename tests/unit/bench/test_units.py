@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import units
 
@@ -32,14 +34,14 @@ def test_what_saves_much_is_measured_once() -> None:
 
 
 def test_noise() -> None:
-    """The standard deviation of what units save; what saves less than twice of it is named."""
+    """The standard error of what units save; what saves less than twice of it is named."""
     quiet = [_run(units.NONE, 40.0), *_rounds(units.ALL, 8.0, 9.0)]
     models = {
         "one": units.figures(
             [*quiet, *_rounds("hqq", 8.5, 10.5), *_rounds("recompile", 11.0, 13.0)]
         )
     }
-    assert models["one"]["noise_seconds"] == pytest.approx(0.5**0.5)
+    assert models["one"]["noise_seconds"] == pytest.approx((math.pi / 8) ** 0.5)
     assert units.of_no_use(models) == ["hqq"]
     models["other"] = units.figures([*quiet, *_rounds("hqq", 20.0, 21.0)])
     assert units.of_no_use(models) == []

@@ -105,7 +105,7 @@ def compared(
         return compare.all({"forward": outputs}, {"forward": [inputs]})["forward"]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.name}, {f.stage}, {f.module}")
 def test_fault_is_named(fault: Fault) -> None:
     net, inputs = made(fault.net)
@@ -118,7 +118,7 @@ def test_fault_is_named(fault: Fault) -> None:
     assert fall.module == fault.module
 
 
-@pytest.mark.few(1)
+@pytest.mark.release
 @pytest.mark.parametrize("fault", HIDDEN, ids=lambda f: f.name)
 def test_fault_that_taps_hide_is_found_by_cuts(fault: Fault) -> None:
     net, inputs = made(fault.net)
@@ -141,7 +141,7 @@ def test_none_is_named_without_a_fault(kind: Any, name: str) -> None:
     assert not result.notes
 
 
-@pytest.mark.few(1)
+@pytest.mark.release
 @pytest.mark.parametrize("name", [INT8, "int8_static_per_tensor"])
 def test_the_bad_layer_of_an_int8_net_is_named(name: str) -> None:
     """A large weight, which no input reaches, takes the scale of its channel or of its tensor."""

@@ -81,6 +81,7 @@ def compared(spec: ModelSpec, samples: dict[str, Any]) -> dict[str, MethodResult
         return Compare(spec, recipe, run, work, "//m:net").all(outputs, samples)
 
 
+@pytest.mark.release
 def test_methods_dynamic_shapes_and_state() -> None:
     torch.manual_seed(0)
     rows = torch.export.Dim("rows", min=2, max=16)

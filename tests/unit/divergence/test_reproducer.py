@@ -71,6 +71,7 @@ def test_module_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lowering(tmp_path, is_faulty=False).ratio(module, (example,)) > 70
 
 
+@pytest.mark.release
 def test_what_cannot_be_reduced(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="neither layers.0.attention.softmax nor a module around"):
         write(tmp_path / "bug", lowering(tmp_path, is_faulty=False))

@@ -301,7 +301,7 @@ def run(manager: Any, inputs: tuple[torch.Tensor, ...], to: Path) -> list[torch.
         return [arrays.to_torch(x) for x in outputs_of(program, "forward", arguments)]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("recipe", [portable, xnnpack])
 @pytest.mark.parametrize("group", sorted(GROUPS))
 def test_the_runtime_gives_eagers_values(
@@ -329,6 +329,7 @@ class Sorted(torch.nn.Module):
         return values, places, x.cumprod(1), *torch.cummax(x, 1), torch.median(x, 1)[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("path", ["fast", "stock"])
 def test_dynamic_sizes(path: str, tmp_path: Path) -> None:
     """The number of steps is that of the largest size, and all sizes are right."""

@@ -7,7 +7,7 @@ from typing import Any
 import nets
 import pytest
 import torch
-from etfast import conv_bn_annotation, path, xnnpack_patterns
+from etfast import conv_bn_annotation, graph_operators, path
 from etlower import lower
 from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils as utils
 from torch.fx import GraphModule
@@ -46,20 +46,20 @@ def drawn(graph: GraphModule, has_relu: bool, lowering: str) -> float:
 def test_where_none_is_none_is_looked_for(has_relu: bool, exports: list[GraphModule]) -> None:
     """Each pattern has the operator, and calibration draws the same numbers after the search."""
     graph = graph_of(torch.nn.Conv2d(3, 8, 3), torch.randn(1, 3, 8, 8))
-    assert not xnnpack_patterns.may_match(graph, conv_bn_annotation.OPERATORS)
+    assert not graph_operators.has_any(graph, conv_bn_annotation.OPERATORS)
     fast = drawn(graph, has_relu, "fast")
     assert exports == []
     assert drawn(graph, has_relu, "stock") == fast
     assert len(exports) == (4 if has_relu else 2)
     assert all(
-        xnnpack_patterns.may_match(pattern, conv_bn_annotation.OPERATORS) for pattern in exports
+        graph_operators.has_any(pattern, conv_bn_annotation.OPERATORS) for pattern in exports
     )
 
 
 def test_where_one_is_it_is_looked_for(exports: list[GraphModule]) -> None:
     """Quantization after training folds it first; this graph still has it."""
     graph = graph_of(nets.Picture(), torch.randn(1, 3, 8, 8))
-    assert xnnpack_patterns.may_match(graph, conv_bn_annotation.OPERATORS)
+    assert graph_operators.has_any(graph, conv_bn_annotation.OPERATORS)
     with path.chosen("fast"):
         utils._do_annotate_conv_bn(graph, None, None, False)
     assert len(exports) == 2

@@ -350,6 +350,7 @@ def lowered(spec: ModelSpec, path: Path) -> Path:
     return path
 
 
+@pytest.mark.release
 def test_upstreams_multimodal_runner_answers_as_transformers_does(tmp_path: Path) -> None:
     """Gemma 3, whose images attend to themselves."""
     from executorch.extension.llm import runner

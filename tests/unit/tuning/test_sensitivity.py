@@ -285,6 +285,7 @@ def test_layers_in_layers(
     assert sqnr_db(got[0], expected_outputs[0]) == pytest.approx(smallest["sqnr_db"], abs=0.01)
 
 
+@pytest.mark.release
 def test_static_recipes_are_calibrated_as_the_program_is() -> None:
     """With other inputs than those that are measured with."""
     model = spec()
