@@ -56,6 +56,7 @@ def test_a_call_that_the_classes_do_not_have_fails(player: Player, android: str)
     )
 
 
+@pytest.mark.release
 def test_the_ios_app_has_all_that_its_swift_loads(player: Player) -> None:
     player.lay("examples/ios_app/README.md")
     player.run(f"bazel build {flags(player, 'ios_app')} //...")
@@ -75,6 +76,7 @@ def test_the_ios_app_has_all_that_its_swift_loads(player: Player) -> None:
     assert '["task_1", "task_2"]' in swift
 
 
+@pytest.mark.release
 def test_the_container(player: Player, tmp_path: Path) -> None:
     """The layer runs from where the image has it."""
     player.lay("examples/container/README.md")

@@ -51,7 +51,7 @@ _SKIPPED = {
 }
 
 
-# They take minutes, and other tests run most of what they show: //... only analyzes them.
+# They take long, and other tests run most of what they show: //tests:release plays them.
 _LONG = (
     "docs/howto/accelerators.md",
     "docs/howto/debug.md",
@@ -59,6 +59,9 @@ _LONG = (
     "docs/howto/migrate.md",
     "docs/howto/models.md",
     "docs/howto/recipes.md",
+    "docs/howto/sharing.md",
+    "examples/hello/README.md",
+    "examples/lora_tasks/README.md",
     "examples/qat/README.md",
 )
 # Targets whose analysis fails, as their page says.
@@ -108,6 +111,7 @@ def test_the_page_of_upgrades_works(player: Player) -> None:
         player.play(_UPGRADE_PAGE)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("page", _LONG)
 def test_the_pages_targets_are_correct(page: str, player: Player) -> None:
     """All that the page's files declare, up to the analysis, but what it shows to be wrong."""

@@ -19,6 +19,8 @@ sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
 from processes import kill, lowerings, wait_for, workers
 
+pytestmark = pytest.mark.release
+
 _SLOW = """
 import time
 
@@ -162,7 +164,6 @@ def test_a_build_after_a_failed_one(workspace: Workspace, right: bytes) -> None:
     check_next_build(workspace, right)
 
 
-@pytest.mark.release
 def test_bounded_memory(workspace: Workspace) -> None:
     """A lowering that exceeds the address space gives an error that says so."""
     workspace.run("build", _PROGRAM)
@@ -190,7 +191,6 @@ def test_an_interrupted_build(workspace: Workspace, right: bytes) -> None:
     check_next_build(workspace, right)
 
 
-@pytest.mark.release
 def test_two_builds_at_once(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
     """Two output bases fill one disk cache at the same time."""
     other = Workspace(tmp_path / "two", base="other", compiled_once=False)
@@ -217,7 +217,6 @@ def test_two_builds_at_once(workspace: Workspace, right: bytes, tmp_path: Path) 
         other.close()
 
 
-@pytest.mark.release
 def test_a_damaged_blob_in_a_disk_cache(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
     """The damage is detected; without that cache the build succeeds."""
     cache = tmp_path / "cache"
@@ -241,7 +240,6 @@ def test_a_damaged_blob_in_a_disk_cache(workspace: Workspace, right: bytes, tmp_
     check_next_build(workspace, right)
 
 
-@pytest.mark.release
 def test_a_full_disk(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
     """The output base is in a file system that is too small for the program."""
     small = tmp_path / "small"
@@ -269,7 +267,6 @@ exit $code
     check_next_build(workspace, right)
 
 
-@pytest.mark.release
 def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
     """A running worker does not use the old code."""
     copy = tmp_path / "module"
@@ -291,7 +288,6 @@ def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes, tmp_p
         workspace.replace("MODULE.bazel", f'path = "{copy}"', f'path = "{workspace.module}"')
 
 
-@pytest.mark.release
 @pytest.mark.parametrize("file", ["nets.py", "slow.py"])
 def test_a_build_beside_an_edit(workspace: Workspace, right: bytes, file: str) -> None:
     """The next build lowers again after a source changed during its lowering."""

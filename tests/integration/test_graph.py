@@ -12,6 +12,8 @@ from monorepo import Monorepo
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
 
+pytestmark = pytest.mark.release
+
 # An app for arm64 is analyzed with its runtime and compiler.
 _REPOSITORIES = (
     "executorch_libstdcxx_linux_arm64",

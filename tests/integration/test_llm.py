@@ -20,6 +20,8 @@ from etcli.reproduce import checkout
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import FOR_APPS, Workspace, environment
 
+pytestmark = pytest.mark.release
+
 _EXAMPLE = "examples/llm"
 _FEW_LAYERS = ("    memory_mb = 8000,\n", "    layers = 2,\n")
 _PROGRAM = "//story:story_xnnpack"
@@ -50,7 +52,6 @@ def checked_out(tmp_path: Path) -> Iterator[Workspace]:
     new_workspace.close()
 
 
-@pytest.mark.release
 def test_first_contact(checked_out: Workspace, tmp_path: Path) -> None:
     """The first command of the example's page, with an empty home."""
     page = (checked_out.folder / "README.md").read_text()
@@ -77,7 +78,6 @@ def test_the_other_targets_of_the_example(workspace: Workspace) -> None:
     workspace.run("build", "--nobuild", "//:smollm2", "//:smollm2_app", "//:smollm2_answer_test")
 
 
-@pytest.mark.release
 def test_a_checkpoint_becomes_a_program(workspace: Workspace) -> None:
     """The program against the eager model; then a null build."""
     workspace.run("test", "//story:story_xnnpack_test")
@@ -85,7 +85,6 @@ def test_a_checkpoint_becomes_a_program(workspace: Workspace) -> None:
     assert workspace.build(_PROGRAM, "//story:story_tokenizer") == []
 
 
-@pytest.mark.release
 def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
     workspace.build(_PROGRAM)
     workspace.replace("story/story.yaml", "max_context_length: 64", "max_context_length: 32")
@@ -97,7 +96,6 @@ def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
         workspace.replace("story/story.yaml", "max_context_length: 32", "max_context_length: 64")
 
 
-@pytest.mark.release
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -122,7 +120,6 @@ def test_mistakes_name_the_line(workspace: Workspace, old: str, new: str, messag
         workspace.replace("story/story.yaml", new, old)
 
 
-@pytest.mark.release
 def test_a_model_that_nobody_has_is_named(workspace: Workspace) -> None:
     build = workspace.folder / "story/BUILD.bazel"
     rule = build.read_text()

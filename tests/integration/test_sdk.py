@@ -10,6 +10,8 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
 
+pytestmark = pytest.mark.release
+
 _LIBRARY = "lib/x86_64-linux-clang/libQnnHtp.so"
 
 
@@ -44,7 +46,6 @@ def test_changed(workspace: Workspace) -> None:
     assert stamp() == before
 
 
-@pytest.mark.release
 def test_library_missing(workspace: Workspace) -> None:
     """A lowering finds the folder, and names the library that it lacks.
 

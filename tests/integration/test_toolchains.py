@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
+import pytest
+
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
+
+pytestmark = pytest.mark.release
 
 _PLATFORMS = "--platforms=@rules_executorch//toolchains/platforms:"
 
