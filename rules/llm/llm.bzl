@@ -30,7 +30,7 @@ _BACKENDS = {
     "xnnpack": ("xnnpack", "xnnpack"),
 }
 
-# Weights that own layers alone read. A target with others fetches the packages of transformers, too.
+# Weights that layers of et_llm alone read. A target with others fetches the packages of transformers, too.
 _OWN_FILES = (".gguf", ".pt", ".pth")
 
 # Backends whose programs can ask for weights by name.
@@ -88,8 +88,8 @@ def et_llm(
     | `<name>_model`, `<name>_<adapter>_model` | what is lowered (et_model) |
 
     The checkpoint is config.json with .safetensors files (Hugging Face), a GGUF file, or params.json with a
-    .pth file (Meta). Own layers make the model if they have all that config.json says; else the modeling code of
-    transformers does, and the report says so. The YAML file is that of upstream's `export_llm` (`LlmConfig`). An unsupported key fails
+    .pth file (Meta). Layers of et_llm replace those of transformers where they are faster, if they have all that
+    config.json says; the report says where they don't. The YAML file is that of upstream's `export_llm` (`LlmConfig`). An unsupported key fails
     the build with its line. See docs/start/llm.md.
 
     Args:

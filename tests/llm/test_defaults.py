@@ -18,8 +18,8 @@ import torch
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from etbuild import BuildError  # noqa: E402
-from etllm.families import FAMILIES  # noqa: E402
 from etllm.family_defaults import DEFAULTS  # noqa: E402
+from etllm.replacements import FAMILIES  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from test_families import built, reference, tokens_of  # noqa: E402
 from transformers import CONFIG_MAPPING, PreTrainedConfig  # noqa: E402
@@ -195,6 +195,7 @@ def test_rotary_embeddings_of_gemma3s_layers(
         ("smollm3", {"no_rope_layers": None, "no_rope_layer_interval": 2}),
         ("smollm3", {"use_sliding_window": True, "sliding_window": 6, "no_rope_layers": [1, 0]}),
         ("gemma3_text", {"sliding_window_pattern": 1}),
+        ("gemma3_text", {"attn_logit_softcapping": 0.5, "final_logit_softcapping": 3.0}),
     ],
 )
 def test_keys_mean_what_the_class_makes_of_them(

@@ -74,6 +74,6 @@ def test_the_report_names_attention_and_keys_without_effect(tmp_path: Path) -> N
 
 
 def test_all_families_are_compared() -> None:
-    from etllm.families import FAMILIES
+    from etllm.replacements import FAMILIES
 
     assert {family for family, _ in CASES} == set(FAMILIES)

@@ -112,6 +112,25 @@ def refused_name(error: Exception, archive: TorchArchive | None) -> str:
     return next((name for name in sorted(known) if f".{name}".endswith(f".{match[1]}")), match[1])
 
 
+def check_archive(path: Path, name: str) -> None:
+    """Checks that a `torch.save` archive is whole; other files pass.
+
+    Args:
+      path: the file.
+      name: what messages call it.
+
+    Raises:
+      BuildError: it is damaged, or refers to bytes that are missing.
+    """
+    try:
+        with path.open("rb") as stream:
+            if stream.read(4) == b"PK\3\4":
+                stream.seek(0)
+                torch_archive.read(stream)
+    except (OSError, ArchiveError) as error:
+        raise BuildError(f"{name}: a damaged checkpoint: {error}.", _AGAIN) from error
+
+
 def check_pickled(data: bytes) -> TorchArchive | None:
     """Checks the archive of a `torch.save` that lies inside of another file.
 

@@ -12,8 +12,8 @@ from etlower.stored_weights import StoredWeight
 
 from etllm import gguf_checkpoint, hf_checkpoint, meta_checkpoint
 from etllm.architecture import Architecture, Rows8
-from etllm.families import NoOwnLayers
 from etllm.hf_config import Sizes
+from etllm.replacements import NotReplaced
 
 _LAYOUTS = (
     "a GGUF file; or config.json with .safetensors files, as Hugging Face has them; or params.json "
@@ -59,7 +59,7 @@ def open_checkpoint(ctx: ModelContext, sizes: Sizes) -> Checkpoint:
       sizes: what the target asks of the model.
 
     Raises:
-      NoOwnLayers: transformers alone reads it, or has the code for its model.
+      NotReplaced: transformers alone reads it, or has the code for its model.
       BuildError: there is none, more than one, or its files do not fit together.
     """
     ggufs = find(ctx, ".gguf")
@@ -67,7 +67,7 @@ def open_checkpoint(ctx: ModelContext, sizes: Sizes) -> Checkpoint:
     metas = find(ctx, ".pth", ".pt")
     present = [kind for kind in (ggufs, tensors, metas) if kind]
     if not present and find(ctx, ".bin"):
-        raise NoOwnLayers(f"weights in {next(iter(find(ctx, '.bin')))}")
+        raise NotReplaced(f"weights in {next(iter(find(ctx, '.bin')))}")
     if len(present) != 1 or len(ggufs) > 1:
         names = ", ".join(name.rsplit("/", 1)[-1] for kind in present for name in kind)
         raise BuildError(

@@ -22,8 +22,8 @@ from etllm import (
 )
 from etllm.architecture import Architecture
 from etllm.checkpoint import Checkpoint, open_checkpoint
-from etllm.families import FAMILIES, NoOwnLayers
 from etllm.hf_config import Sizes
+from etllm.replacements import FAMILIES, NotReplaced
 from etllm.settings import Settings
 
 # Files of the adapter that the whole model has.
@@ -42,15 +42,15 @@ def build(ctx: ModelContext) -> ModelSpec:
         the first layers, default all.
 
     Returns:
-      The model with its metadata methods: of own layers where these have all that the checkpoint
-      needs, else of transformers' modeling code.
+      The model with its metadata methods: with layers of et_llm in place of transformers' where
+      these have all that the checkpoint needs (`etllm.replacements`).
 
     Raises:
       BuildError: a file or a setting is wrong; the message names the file, the line and the key.
     """
     try:
         opened = _open(ctx)
-    except NoOwnLayers as lack:
+    except NotReplaced as lack:
         return _by_modeling_code(ctx, lack)
     settings = opened.settings
     arch = opened.checkpoint.architecture
@@ -78,22 +78,21 @@ def _notes(ctx: ModelContext, opened: _Opened) -> tuple[str, ...]:
     ]
     if settings.value(_SDPA):
         notes.append(
-            f"{settings.file.position(_SDPA)}: {_SDPA} changes nothing: own layers attend as said, "
+            f"{settings.file.position(_SDPA)}: {_SDPA} changes nothing: layers attend as said, "
             "and need no operator of upstream's for it."
         )
     return tuple(notes)
 
 
-def _by_modeling_code(ctx: ModelContext, lack: NoOwnLayers) -> ModelSpec:
-    """The model of a checkpoint for which own layers lack something."""
+def _by_modeling_code(ctx: ModelContext, lack: NotReplaced) -> ModelSpec:
+    """The model of a checkpoint that needs what layers of et_llm lack."""
     settings = _settings(ctx)
-    settings.check_without_own_layers(lack.feature)
+    settings.check_without_replacements(lack.feature)
     adapters = sorted(name for name in ctx.files if lora.is_given([name]))
     if adapters:
         raise BuildError(
             f"{ctx.label}: adapters: got {adapters[0]}, expected nothing: adapters are for "
-            "et_llm's own layers, and transformers' modeling code makes this model "
-            f"({lack.feature}).",
+            f"layers of et_llm, and this model has those of transformers ({lack.feature}).",
             "Merge the adapter into the checkpoint, and remove it from the target.",
         )
     # Targets whose checkpoints need none of it do not have its packages.
@@ -101,16 +100,16 @@ def _by_modeling_code(ctx: ModelContext, lack: NoOwnLayers) -> ModelSpec:
         from etllm.transformers import language
     except ModuleNotFoundError as error:
         raise BuildError(
-            f"{ctx.label}: {lack.feature}: et_llm's own layers do not have it; transformers' "
-            f"modeling code does, and the target lacks its packages ({error}).",
+            f"{ctx.label}: {lack.feature}: layers of et_llm do not have it; those of "
+            f"transformers do, and the target lacks its packages ({error}).",
             'Write packages = ["@executorch_transformers//:packages"], and in deps '
             '"@rules_executorch//tools/etllm/transformers", as et_llm does.',
         ) from None
 
     layers = Options(ctx.args, ctx.label).integer("layers", 0, minimum=1)
     note = (
-        f"The own layers of et_llm do not make this model ({lack.feature}): transformers' modeling "
-        "code does."
+        "The model has the layers of transformers: those of et_llm, which are faster, lack what it "
+        f"needs ({lack.feature})."
     )
     spec = language.build(ctx, settings, method_shapes(settings), layers)
     return dataclasses.replace(spec, notes=(*spec.notes, note))

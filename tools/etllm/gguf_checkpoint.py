@@ -16,15 +16,15 @@ from gguf import GGMLQuantizationType
 from torchao.quantization import IntxUnpackedToInt8Tensor
 
 from etllm.architecture import Architecture, Layer, Rows8
-from etllm.families import FAMILIES
 from etllm.gguf_file import GROUP, GgufFile
 from etllm.hf_config import Sizes
+from etllm.replacements import FAMILIES
 from etllm.rotary import Rotary
 
 EMBEDDING = "token_embd.weight"
 HEAD = "output.weight"
-# general.architecture to whether queries and keys lie in halves; Llama's were put in pairs.
-_KINDS = {"llama": False, "qwen2": True, "qwen3": True}
+# Values of general.architecture, which are those of model_type.
+_KINDS = sorted(kind for kind, family in FAMILIES.items() if family.gguf_halves is not None)
 # Types whose integers and scales recipes can have.
 _BITS = {GGMLQuantizationType.Q4_0: torch.int4, GGMLQuantizationType.Q8_0: torch.int8}
 # Parameter of a transformer block to tensor of a GGUF block.
@@ -87,6 +87,7 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
             f"{label} takes other models as Hugging Face has them: config.json and .safetensors.",
         )
     family = FAMILIES[kind]
+    halves = bool(family.gguf_halves)
     dim = file.integer(f"{kind}.embedding_length", minimum=1)
     heads = file.integer(f"{kind}.attention.head_count", minimum=1)
     head_dim = file.integer(f"{kind}.attention.key_length", dim // heads, minimum=1)
@@ -127,7 +128,7 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
         max_seq_len=sizes.most,
         max_context_len=sizes.context,
         use_kv_cache=True,
-        use_hf_rope=_KINDS[kind],
+        use_hf_rope=halves,
         attention_qkv_bias=family.qkv_bias,
         use_qk_norm=family.qk_norm,
         qk_norm_before_rope=family.qk_norm,
@@ -140,7 +141,7 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
         rotaries=(Rotary(theta),),
         layers=(Layer(),) * args.n_layers,
         depth=layers,
-        halves=_KINDS[kind],
+        halves=halves,
         tied=HEAD not in file.names(),
         metadata=special_tokens(file),
     )

@@ -10,21 +10,17 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
-from etbuild.dtypes import FLOATS
 from etbuild.errors import listed
 from etlower.stored_weights import StoredWeight, described
-from safetensors import SafetensorError, safe_open
-from torchao.quantization import IntxUnpackedToInt8Tensor
 
 from etllm import torchao_tensors
 from etllm.architecture import Architecture, Rows8
-from etllm.families import FAMILIES
 from etllm.hf_config import Sizes, architecture
 from etllm.json_values import JsonValues
+from etllm.replacements import FAMILIES
+from etllm.tensor_files import TensorFiles
 
-_AGAIN = "Fetch the checkpoint's files again, all of one revision."
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
-_MAPPED_BYTES = 256 << 20
 _WHOLE = {
     "tok_embeddings": "model.embed_tokens",
     "norm": "model.norm",
@@ -81,7 +77,7 @@ def opened(
     values = JsonValues.read(config[1], config[0])
     more = JsonValues.read(generation[1], generation[0]) if generation else None
     arch = architecture(values, more, sizes)
-    files = _Files(tensors, JsonValues.read(index[1], index[0]) if index else None)
+    files = TensorFiles(tensors, JsonValues.read(index[1], index[0]) if index else None)
     arch = dataclasses.replace(arch, tied=_is_tied(values, arch, files))
     names = WeightNames(arch)
 
@@ -118,7 +114,7 @@ def opened(
     }
 
 
-def _rows8(files: _Files) -> Rows8 | None:
+def _rows8(files: TensorFiles) -> Rows8 | None:
     """The embedding, where it is quantized."""
     if _EMBEDDING not in files.quantized:
         return None
@@ -132,7 +128,7 @@ def _rows8(files: _Files) -> Rows8 | None:
     return Rows8(lambda _: (value.qdata, value.scale), value.block_size[-1], required=where)
 
 
-def _is_tied(config: JsonValues, arch: Architecture, files: _Files) -> bool:
+def _is_tied(config: JsonValues, arch: Architecture, files: TensorFiles) -> bool:
     """Returns whether the output has the embedding's weights: only if both are equal."""
     if _HEAD not in files.file_by_tensor:
         if not arch.tied:
@@ -212,131 +208,3 @@ class WeightNames:
         if part.startswith("feed_forward"):
             return args.hidden_dim
         return (args.n_heads if part == "attention.wq" else args.n_kv_heads) * args.head_dim
-
-
-class _Files:
-    """Tensors over one or several .safetensors files.
-
-    A file is mapped, and what was read of it counts as the process's memory. So it is opened anew
-    after some of it was read.
-    """
-
-    def __init__(self, paths: Mapping[str, Path], index: JsonValues | None) -> None:
-        self._paths = paths
-        self._open = {n: open_tensors(path, n, _AGAIN) for n, path in paths.items()}
-        self._read = dict.fromkeys(paths, 0)
-        # Name of a tensor to name of its file.
-        self.file_by_tensor: dict[str, str] = {}
-        # Name of one that torchao quantized to the tensors that it consists of.
-        self.quantized: dict[str, list[str]] = {}
-        for name, file in self._open.items():
-            self.quantized |= torchao_tensors.parts(file.metadata())
-            for tensor in file.keys():  # noqa: SIM118  (no mapping)
-                if tensor in self.file_by_tensor:
-                    raise BuildError(
-                        f'{name}: tensor "{tensor}" is in {self.file_by_tensor[tensor]}, too.',
-                        _AGAIN,
-                    )
-                self.file_by_tensor[tensor] = name
-        if index is not None:
-            self._check(index)
-        for tensor, names in self.quantized.items():
-            files = {self.file_by_tensor.pop(part, "no file") for part in names}
-            if len(files) > 1 or "no file" in files:
-                raise BuildError(
-                    f'{", ".join(self._open)}: tensor "{tensor}": its parts {listed(names)} '
-                    f"are in {listed(sorted(files))}, "
-                    "expected all in one file.",
-                    _AGAIN,
-                )
-            self.file_by_tensor[tensor] = files.pop()
-
-    def _check(self, index: JsonValues) -> None:
-        """Fails where files of the index are missing, or hold other tensors than it says."""
-        present = {name.rsplit("/", 1)[-1] for name in self._open}
-        weights = index.inner("weight_map").values
-        missing = sorted({str(file) for file in weights.values()} - present)
-        if missing:
-            raise BuildError(
-                f"{index.where}: {len(missing)} of its files are missing: {listed(missing)}; "
-                f"there are {listed(sorted(present))}.",
-                "Give the target all files of the checkpoint.",
-            )
-        for tensor, file in weights.items():
-            actual = self.file_by_tensor.get(tensor, "no file").rsplit("/", 1)[-1]
-            if actual != file:
-                raise BuildError(
-                    f'{index.where}: tensor "{tensor}": expected in {file}, found in {actual}.',
-                    _AGAIN,
-                )
-
-    def quantized_tensor(self, name: str) -> IntxUnpackedToInt8Tensor:
-        """One that torchao quantized, with scales in float32."""
-        where = self.file_by_tensor[name]
-        file = self._reopened(where)
-        tensors = {part: file.get_tensor(part) for part in self.quantized[name]}
-        self._read[where] += sum(tensor.nbytes for tensor in tensors.values())
-        return torchao_tensors.read(name, file.metadata()[name], tensors, where)
-
-    def tensor(self, name: str, rows: slice | None, whole: Sequence[int]) -> torch.Tensor:
-        """A tensor of the shape `whole`, or rows of it, as float32."""
-        if name not in self.file_by_tensor:
-            raise BuildError(
-                f'{", ".join(self._open)}: expected a tensor "{name}" of shape {tuple(whole)}; '
-                f"there are {len(self.file_by_tensor)} tensors and none of that name.",
-                "Give the target all files of the checkpoint, and its own config.json.",
-            )
-        if name in self.quantized:
-            values = self.quantized_tensor(name).dequantize()
-            self._check_shape(name, tuple(values.shape), whole)
-            return values if rows is None else values[rows].contiguous()
-        file = self._reopened(self.file_by_tensor[name])
-        header = file.get_slice(name)
-        dtype, stored = header.get_dtype(), tuple(header.get_shape())
-        if dtype not in FLOATS:
-            raise BuildError(
-                f'{self.file_by_tensor[name]}: tensor "{name}" is stored as {dtype}, expected '
-                f"one of {', '.join(FLOATS)}: numbers of another type need scales.",
-                "Take the checkpoint in floating point: recipes quantize it.",
-            )
-        self._check_shape(name, stored, whole)
-        values = header[rows] if rows is not None else file.get_tensor(name)
-        self._read[self.file_by_tensor[name]] += values.nbytes
-        return values.to(torch.float32).contiguous()
-
-    def _check_shape(self, name: str, stored: Sequence[int], whole: Sequence[int]) -> None:
-        if stored != tuple(whole):
-            raise BuildError(
-                f'{self.file_by_tensor[name]}: tensor "{name}": got shape {stored}, '
-                f"expected {tuple(whole)}.",
-                "config.json and the weights belong to different models.",
-            )
-
-    def _reopened(self, name: str) -> Any:
-        if self._read[name] > _MAPPED_BYTES:
-            self._open[name] = open_tensors(self._paths[name], name, _AGAIN)
-            self._read[name] = 0
-        return self._open[name]
-
-
-def open_tensors(path: Path, name: str, hint: str) -> Any:
-    """Opens a .safetensors file.
-
-    Args:
-      path: the file.
-      name: what messages call it.
-      hint: what to do if it cannot be read.
-
-    Raises:
-      BuildError: it cannot be read.
-    """
-    try:
-        return safe_open(path, framework="pt")
-    except OSError as error:
-        raise BuildError(f"{name}: cannot be read: {error}.", hint) from None
-    except SafetensorError as error:
-        raise BuildError(
-            f"{name}: expected a complete safetensors file; found {path.stat().st_size} bytes that "
-            f"cannot be read ({error}).",
-            hint,
-        ) from None

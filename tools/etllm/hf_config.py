@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from executorch.examples.models.llama.model_args import ModelArgs
 
 from etllm.architecture import Architecture, Layer
-from etllm.families import FAMILIES, Family, NoOwnLayers
 from etllm.family_defaults import DEFAULTS
 from etllm.json_values import MOST_LAYERS, JsonValues
+from etllm.replacements import FAMILIES, Family, NotReplaced, has_window, turned
 from etllm.rotary import Rotary, longrope_scale
 
 # Names of activations to upstream's.
@@ -31,9 +31,6 @@ _OF_ALL = (
     "rope_parameters",
     "rope_scaling",
 )
-_PATTERN, _GEMMA3_PATTERN = "sliding_window_pattern", 6
-# Older names of Phi's kind of rotary embedding.
-_LONGROPE = ("su", "yarn")
 
 
 @dataclass(frozen=True)
@@ -60,19 +57,19 @@ def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes
       sizes: what the target asks for.
 
     Raises:
-      NoOwnLayers: its family or one of its features is not among those of the own layers.
+      NotReplaced: et_llm's layers do not have its architecture or one of its features.
       BuildError: a value is missing or makes no sense, or the target asks for more than the model
         has.
     """
     kind = config.text("model_type", "nothing")
     if kind not in FAMILIES:
-        raise NoOwnLayers(config.pair("model_type"))
+        raise NotReplaced(config.pair("model_type"))
     family = FAMILIES[kind]
     for key in _NOT_OWN:
         if config.values.get(key) and not _is_of_torchao(config.values[key]):
-            raise NoOwnLayers(config.pair(key))
+            raise NotReplaced(config.pair(key))
     config = _completed(config, kind)
-    layers, rotaries = _layers(config, kind, sizes)
+    layers, rotaries = _layers(config, family, sizes)
     args = _model_args(config, kind, family, len(layers), sizes)
     args.partial_rotary_factor = rotaries[0].share
     only_here = features_beyond_upstream(args, layers)
@@ -95,12 +92,9 @@ def _is_of_torchao(quantization: object) -> bool:
 
 def _completed(config: JsonValues, kind: str) -> JsonValues:
     """The values that transformers takes: those of the file, and a default for what it omits."""
-    known = DEFAULTS[kind]
-    of_file = {
-        key: value
-        for key, value in config.values.items()
-        if key in known or key in _OF_ALL or (kind, key) == ("gemma3_text", _PATTERN)
-    }
+    known, family = DEFAULTS[kind], FAMILIES[kind]
+    taken = {*known, *_OF_ALL, *family.keys} - {*family.ignored}
+    of_file = {key: value for key, value in config.values.items() if key in taken}
     return JsonValues({**known, **of_file}, config.where)
 
 
@@ -123,10 +117,9 @@ def _model_args(
         )
     key = "hidden_activation" if "hidden_activation" in DEFAULTS[kind] else "hidden_act"
     activation = config.text(key)
-    if kind == "gemma" and activation == "gelu":
-        activation = "gelu_pytorch_tanh"  # what its first files mean
+    activation = family.activations.get(activation, activation)
     if activation not in _ACTIVATIONS:
-        raise NoOwnLayers(config.pair(key))
+        raise NotReplaced(config.pair(key))
     query_scale = config.real("query_pre_attn_scalar", float(head))
     multiplier = config.real("attention_multiplier", query_scale**-0.5)
     args = ModelArgs(
@@ -167,101 +160,71 @@ def _none_if_1(value: float) -> float | None:
 
 
 def _layers(
-    config: JsonValues, kind: str, sizes: Sizes
+    config: JsonValues, family: Family, sizes: Sizes
 ) -> tuple[tuple[Layer, ...], tuple[Rotary, ...]]:
     """Returns each layer's own settings, and the rotary embeddings."""
     count = config.integer("num_hidden_layers", minimum=1, maximum=MOST_LAYERS)
     if sizes.layers > count:
         raise config.error("num_hidden_layers", f"at least layers ({sizes.layers}) of the target")
-    kinds = _layer_types(config, kind, count)
+    kinds = _layer_types(config, family, count)
     windows = [0] * count
     if _SLIDING in kinds:
         window = config.integer("sliding_window", minimum=1)
         windows = [window if k == _SLIDING else 0 for k in kinds]
-    turned = _turned(config, count)
     scaling, rope = config.inner("rope_scaling"), config.inner("rope_parameters")
-    if kind == "gemma3_text":
-        # Layers that see a window have frequencies of their own.
+    if family.window_rotary:
         full = rope.inner(_FULL).values if rope.values else {"rope_type": "default"}
         full, local = {**full, **scaling.values}, rope.inner(_SLIDING)
         theta = config.real("rope_local_base_freq")
         rotaries = (
-            _rotary(config, kind, JsonValues(full, rope.where), config.real("rope_theta"), sizes),
-            _rotary(config, kind, local, theta, sizes),
+            _rotary(config, family, JsonValues(full, rope.where), config.real("rope_theta"), sizes),
+            _rotary(config, family, local, theta, sizes),
         )
         chosen: list[int | None] = [1 if k == _SLIDING else 0 for k in kinds]
     else:
         # Of two places, transformers reads the older one.
         rope = scaling if scaling.values else rope
-        rotaries = (_rotary(config, kind, rope, config.real("rope_theta"), sizes),)
-        chosen = [0 if is_turned else None for is_turned in turned]
+        rotaries = (_rotary(config, family, rope, config.real("rope_theta"), sizes),)
+        chosen = [0 if is_turned else None for is_turned in turned(config, count)]
     layers = tuple(Layer(r, w) for r, w in zip(chosen, windows, strict=True))
     return layers[: sizes.layers or count], rotaries
 
 
-def _layer_types(config: JsonValues, kind: str, count: int) -> list[str]:
-    has_window = config.given("sliding_window")
-    if "use_sliding_window" in config.values:
-        has_window = has_window and config.flag("use_sliding_window", False)
+def _layer_types(config: JsonValues, family: Family, count: int) -> list[str]:
     if config.given("layer_types"):
         kinds = config.values["layer_types"]
         if not isinstance(kinds, list) or len(kinds) != count:
             raise config.error("layer_types", f"a list of {count} kinds")
         if any(k not in (_FULL, _SLIDING) for k in kinds):
-            raise NoOwnLayers(config.pair("layer_types"))
-        if _SLIDING in kinds and not has_window and "use_sliding_window" in config.values:
+            raise NotReplaced(config.pair("layer_types"))
+        if _SLIDING in kinds and "use_sliding_window" in config.values and not has_window(config):
             raise config.error("use_sliding_window", f"true, as layer_types has {_SLIDING}")
         return kinds
-    if kind == "gemma2":
-        return [_FULL if i % 2 else _SLIDING for i in range(count)]
-    if kind == "gemma3_text":
-        step = config.integer(_PATTERN, _GEMMA3_PATTERN, minimum=1)
-        return [_SLIDING if (i + 1) % step else _FULL for i in range(count)]
-    if kind in ("mistral", "phi3"):
-        return [_SLIDING if has_window else _FULL] * count
-    if kind in ("qwen2", "qwen3") and has_window:
-        first = config.integer("max_window_layers", 0)
-        return [_SLIDING if i >= first else _FULL for i in range(count)]
-    if kind == "smollm3" and has_window:
-        return [_FULL if is_turned else _SLIDING for is_turned in _turned(config, count)]
-    return [_FULL] * count
-
-
-def _turned(config: JsonValues, count: int) -> list[bool]:
-    """Tells for each layer whether it has a rotary embedding."""
-    if "no_rope_layers" not in config.values:
-        return [True] * count
-    flags = config.values["no_rope_layers"]
-    if flags is None:
-        step = config.integer("no_rope_layer_interval", minimum=1)
-        return [(i + 1) % step != 0 for i in range(count)]
-    if not isinstance(flags, list) or len(flags) != count or any(f not in (0, 1) for f in flags):
-        raise config.error("no_rope_layers", f"a list of {count} numbers, 1 or 0")
-    return [flag == 1 for flag in flags]
+    sees_window = family.sees_window
+    return [_SLIDING if sees_window and sees_window(config, i) else _FULL for i in range(count)]
 
 
 def _rotary(
-    config: JsonValues, family_name: str, rope: JsonValues, theta: float, sizes: Sizes
+    config: JsonValues, family: Family, rope: JsonValues, theta: float, sizes: Sizes
 ) -> Rotary:
     """A rotary embedding; `theta` is its base where `rope` has none."""
     key = "rope_type" if rope.given("rope_type") else "type"
     kind = rope.text(key, "default")
-    if family_name == "phi3" and kind in _LONGROPE:
-        kind = "longrope"
+    kind = family.rope_types.get(kind, kind)
     for name, value in rope.values.items():
         if isinstance(value, dict):
             raise rope.error(name, "nothing: layers of this family have one rotary embedding")
     theta = rope.real("rope_theta", theta)
     share = rope.real("partial_rotary_factor", config.real("partial_rotary_factor", 1.0))
-    if family_name != "phi3" and share != 1.0:
+    if share != 1.0 and not family.partial_rotary:
         where = rope if rope.given("partial_rotary_factor") else config
-        raise NoOwnLayers(where.pair("partial_rotary_factor"))
+        raise NotReplaced(where.pair("partial_rotary_factor"))
     heads = config.integer("num_attention_heads", minimum=1)
     head = config.integer("head_dim", config.integer("hidden_size", minimum=1) // heads, minimum=2)
-    turned = int(head * share)
-    if share > 1.0 or turned < 2 or turned % 2:
+    width = int(head * share)
+    if share > 1.0 or width < 2 or width % 2:
         raise config.error("partial_rotary_factor", "a share of each head with an even size")
-    pairs = turned // 2
+    pairs = width // 2
     most = config.integer("max_position_embeddings", minimum=1)
     # Of two places, transformers reads the outer one.
     original = "original_max_position_embeddings"
@@ -288,7 +251,7 @@ def _rotary(
         scale = longrope_scale(rope.real("factor", most / length), length)
         scale = rope.real("attention_factor", scale)
         return Rotary(theta, share, rope.reals("short_factor", pairs), scale)
-    raise NoOwnLayers(rope.pair(key))
+    raise NotReplaced(rope.pair(key))
 
 
 def features_beyond_upstream(args: ModelArgs, layers: tuple[Layer, ...]) -> tuple[str, ...]:

@@ -27,8 +27,9 @@ from executorch.examples.models.llama.llama_transformer import Transformer
 from torch import nn
 from torch.nn import functional
 
-from etllm.hf_checkpoint import FUSED_PARTS, open_tensors
+from etllm.hf_checkpoint import FUSED_PARTS
 from etllm.lora_config import SAVE_AGAIN, Config, matches
+from etllm.tensor_files import open_tensors
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 # Linear layer of a Hugging Face block to those of ExecuTorch's Transformer, as its rows lie.

@@ -22,7 +22,7 @@ from executorch.extension.llm.export.config.llm_config import LlmConfig, LoraCon
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from etllm.unsupported import HONORED, OF_OWN_LAYERS, REASONS, VALUES
+from etllm.unsupported import HONORED, OF_REPLACEMENTS, REASONS, VALUES
 from etllm.yaml_lines import YamlFile
 
 _BENCHMARK = "benchmark"
@@ -140,18 +140,18 @@ class Settings:
                 )
         return values
 
-    def check_without_own_layers(self, feature: str) -> None:
-        """Fails for the first key that changes own layers.
+    def check_without_replacements(self, feature: str) -> None:
+        """Fails for the first key that changes layers of et_llm.
 
         Args:
-          feature: what the checkpoint needs and own layers lack, for the message.
+          feature: what the checkpoint needs and these layers lack, for the message.
         """
         for key in sorted(self.file.lines, key=lambda key: self.file.lines[key]):
-            if re.sub(r"\.\d+\.", ".*.", key) in OF_OWN_LAYERS and self.value(key):
+            if re.sub(r"\.\d+\.", ".*.", key) in OF_REPLACEMENTS and self.value(key):
                 raise self.error(
                     key,
-                    "nothing: it changes et_llm's own layers, and transformers' modeling code "
-                    f"makes this model ({feature})",
+                    "nothing: it changes layers of et_llm, and this model has those of "
+                    f"transformers ({feature})",
                     "Remove the key.",
                 )
 

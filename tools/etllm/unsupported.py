@@ -51,8 +51,8 @@ HONORED = frozenset(
     | {f"backend.xnnpack.{key}" for key in ("enable_bf16", "enabled", "extended_ops")}
 )
 
-# Of these, the ones that change own layers, and nothing of what transformers' modeling code makes.
-OF_OWN_LAYERS = frozenset(
+# Of these, the ones that change layers of et_llm, and nothing of those of transformers.
+OF_REPLACEMENTS = frozenset(
     {
         "base.model_class",
         "base.params",

@@ -15,9 +15,9 @@ import torch
 from etbuild import BuildError, ModelContext
 from etllm import decoder, entry, source_transforms
 from etllm.checkpoint import open_checkpoint
-from etllm.families import NoOwnLayers
 from etllm.hf_config import Sizes, architecture
 from etllm.json_values import JsonValues
+from etllm.replacements import NotReplaced
 from executorch.examples.models.llama.llama_transformer import construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 from safetensors.torch import load_file, save_file
@@ -214,7 +214,7 @@ def test_configurations_that_are_not_supported(folder, values, expected):
 def test_what_own_layers_lack_is_named(folder, values, feature):
     path = folder("mistral") / "config.json"
     change(path, **values)
-    with pytest.raises(NoOwnLayers) as caught:
+    with pytest.raises(NotReplaced) as caught:
         architecture(JsonValues.read(path, "config.json"), None, Sizes(context=32, most=8))
     assert caught.value.feature == f"config.json: {feature}"
 
@@ -224,7 +224,7 @@ def test_a_target_without_the_packages_of_transformers_says_so(folder, monkeypat
     change(place / "config.json", model_type="mixtral")
     monkeypatch.setitem(sys.modules, "etllm.transformers.language", None)
     text = failure(place)
-    assert text.startswith('//m:llm: m/config.json: "model_type": "mixtral": et_llm\'s own layers')
+    assert text.startswith('//m:llm: m/config.json: "model_type": "mixtral": layers of et_llm')
     assert 'packages = ["@executorch_transformers//:packages"]' in text
 
 

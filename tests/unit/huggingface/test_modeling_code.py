@@ -1,4 +1,4 @@
-"""et_llm's entry point with checkpoints for which its own layers lack something."""
+"""et_llm's entry point with checkpoints that need what its layers lack."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def _rope(kind: str, **more: Any) -> dict[str, Any]:
     return {"rope_parameters": _ROPE | {"rope_type": kind} | more}
 
 
-# Architecture, what its configuration says beside the sizes, and whether own layers make it.
+# Architecture, what its configuration says beside the sizes, and whether layers of et_llm replace
+# its own.
 CASES: list[tuple[str, dict[str, Any], bool]] = [
     # Rotary embeddings.
     ("llama", _rope("yarn"), False),
@@ -131,7 +132,7 @@ def target(folder: Path, yaml: str = YAML, **args: str) -> ModelContext:
 
 
 def is_by_modeling_code(spec: ModelSpec) -> bool:
-    return any("transformers' modeling code does" in note for note in spec.notes)
+    return any("has the layers of transformers" in note for note in spec.notes)
 
 
 def steps(prompt: int, most: int = 12) -> list[tuple[int, int]]:
@@ -251,7 +252,7 @@ def test_keys_of_own_layers_are_errors(added: str, key: str, line: int, tmp_path
     with pytest.raises(BuildError) as caught:
         entry.build(target(tmp_path, YAML + added))
     assert f"llm.yaml:{line}: {key}: got" in str(caught.value)
-    assert 'makes this model (m/config.json: "model_type": "mixtral")' in str(caught.value)
+    assert 'those of transformers (m/config.json: "model_type": "mixtral")' in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ def test_wrong_targets_and_models_are_errors(tmp_path: Path) -> None:
     assert "no class for in the architecture" in message(model_type="vit")
     assert "Python code in the checkpoint" in message(auto_map={"AutoModel": "own.Own"})
     assert 'quantized with "gptq"' in message(quantization_config={"quant_method": "gptq"})
-    assert "the weights cannot be loaded" in message(hidden_size=64)
+    assert "got shape (99, 32), expected (99, 64)" in message(hidden_size=64)
     more = message(num_hidden_layers=1)
     assert "checkpoint: got model.layers.1." in more
     assert "expected only the layers that config.json says" in more

@@ -103,7 +103,7 @@ def as_they_are(tensor: torch.Tensor) -> bytes:
 @pytest.mark.parametrize(
     ("architecture", "config", "yaml", "pack"),
     [
-        # Own layers, and transformers' modeling code.
+        # With layers of et_llm, and with those of transformers.
         ("qwen3", DYNAMIC_4, A8W4, for_kernels),
         ("olmo2", DYNAMIC_4, A8W4, as_they_are),
         ("llama", Int8WeightOnlyConfig(), W8, as_they_are),
@@ -193,7 +193,9 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
     assert "torchao cannot read it: ValueError: Failed to create" in message(
         {**tensors, name: torch.ones(3, 3)}
     )
-    assert "expected all in one file" in message({n: t for n, t in tensors.items() if n != name})
+    assert "got 2 of its 3 parts, expected " in message(
+        {n: t for n, t in tensors.items() if n != name}
+    )
     entry_name = "model.layers.0.self_attn.q_proj.weight"
     other = json.loads(metadata[entry_name]) | {"_type": "Unknown"}
     assert "torchao cannot read it: ValueError" in message(

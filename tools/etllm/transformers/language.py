@@ -1,7 +1,7 @@
-"""Language models of et_llm that transformers' modeling code makes.
+"""Language models of et_llm with the layers of transformers.
 
 What a YAML file says of the program holds for them, too: methods, sizes, types, the embedding's
-bits, metadata. What it says of et_llm's own layers was refused before this is called.
+bits, metadata. What it says of layers of et_llm was refused before this is called.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def build(
         _, _, class_name = tasks.choose(checkpoint, _TASK)
         loaded = checkpoint.load(class_name, random=False)
         if not layers:
-            _check_depth(loaded, ctx.label)
+            _check_unused(loaded, ctx.label)
         model = pretrained.exportable(loaded)
         ends = decoding.ends_of(checkpoint)
     decoding.fix_positions(model, length, ctx.label)
@@ -93,21 +93,32 @@ def _cut(config: Any, layers: int, label: str) -> None:
     config.num_hidden_layers = layers
 
 
-def _check_depth(loaded: pretrained.Loaded, label: str) -> None:
-    """Fails for a checkpoint with more layers than config.json says."""
+def _check_unused(loaded: pretrained.Loaded, label: str) -> None:
+    """Fails for a checkpoint with more layers than config.json says, or more in one of them.
+
+    Tensors beside the layers may belong to parts that write no text, such as an eye.
+    """
     parts = loaded.model.named_modules()
     depths = {name: len(part) for name, part in parts if isinstance(part, nn.ModuleList)}
-
-    def is_deeper(tensor: str) -> bool:
-        numbers = ((re.match(rf"{re.escape(n)}\.(\d+)\.", tensor), d) for n, d in depths.items())
-        return any(match and int(match[1]) >= depth for match, depth in numbers)
-
-    more = [name for name in loaded.unused if is_deeper(name)]
-    if more:
+    # What follows from config.json, in old files.
+    unused = [name for name in loaded.unused if not name.endswith((".inv_freq", ".masked_bias"))]
+    stacks = "|".join(map(re.escape, sorted(depths, key=len, reverse=True)))
+    deeper, inside = [], []
+    for name in unused:
+        match = re.match(rf"({stacks})\.(\d+)\.", name) if depths else None
+        if match:
+            (deeper if int(match[2]) >= depths[match[1]] else inside).append(name)
+    if deeper:
         raise BuildError(
-            f"{label}: checkpoint: got {listed(more)}, expected only the layers that config.json "
+            f"{label}: checkpoint: got {listed(deeper)}, expected only the layers that config.json "
             "says the model has: its answers would be wrong.",
             "Give the checkpoint's own config.json; layers of the target cuts a model.",
+        )
+    if inside:
+        raise BuildError(
+            f"{label}: checkpoint: got {listed(inside)}, expected only what layers of "
+            f"{type(loaded.model).__name__} have: its answers would be wrong.",
+            "Give the checkpoint's own config.json.",
         )
 
 

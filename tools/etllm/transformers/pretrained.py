@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,21 +18,24 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from etbuild import BuildError, ModelContext, ModelSpec  # noqa: E402
+from etbuild.checkpoint import check_archive  # noqa: E402
 from etbuild.dtypes import FLOATS  # noqa: E402
 from etbuild.errors import listed  # noqa: E402
 from etlower import stored_weights  # noqa: E402
 from etlower.stored_weights import StoredWeight  # noqa: E402
-from safetensors import safe_open  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 from torchao.utils import TorchAOBaseTensor  # noqa: E402
 
 from etllm import torchao_tensors  # noqa: E402
+from etllm.json_values import JsonValues  # noqa: E402
+from etllm.tensor_files import TensorFiles, open_tensors  # noqa: E402
 
 # A build has nobody who watches bars, and `load` reports what is missing.
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
 _CONFIG = "config.json"
+_ONE_FILE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _WEIGHTS = (".safetensors", ".bin")
 _AGAIN = "Give all files of the checkpoint, of one revision."
 _UNQUANTIZED = "Take the checkpoint that these were made of; the target's recipe quantizes it."
@@ -95,19 +98,48 @@ class Checkpoint:
                 f"{_CONFIG}.",
                 "Add them to checkpoint; random_weights = True does without them in tests.",
             )
+        files = self._files()
         with self._explained(f"the weights cannot be loaded into {class_name}"):
             model, loaded = model_class.from_pretrained(
                 self.folder,
                 config=self.config,
                 dtype=torch.float32,
+                ignore_mismatched_sizes=True,
                 local_files_only=True,
                 output_loading_info=True,
                 trust_remote_code=False,
             )
+        self._check_shapes(loaded["mismatched_keys"], files)
         self._check_types(model)
         self._keep_integers(model)
         missing, unused = (sorted(loaded[f"{kind}_keys"]) for kind in ("missing", "unexpected"))
         return Loaded(model.eval(), tuple(missing), tuple(unused))
+
+    def _files(self) -> dict[str, str]:
+        """The file of each tensor; fails for a damaged file, and for others than the index says."""
+        paths = {path.name: path for path in sorted(self.folder.iterdir())}
+        for name, path in paths.items():
+            if path.suffix == ".bin":
+                check_archive(path, f"{self.label}: {name}")
+        # As transformers chooses among the files.
+        if _ONE_FILE in paths:
+            paths = {_ONE_FILE: paths[_ONE_FILE]}
+        elif _INDEX not in paths:
+            return {}
+        index = JsonValues.read(paths[_INDEX], _INDEX) if _INDEX in paths else None
+        if index is not None and not index.given("metadata"):
+            raise index.error("metadata", "an object, which transformers reads", _AGAIN)
+        tensors = {name: path for name, path in paths.items() if path.suffix == ".safetensors"}
+        return TensorFiles(tensors, index).file_by_tensor
+
+    def _check_shapes(self, wrong: Any, files: Mapping[str, str]) -> None:
+        """Fails for tensors of other shapes than config.json says; `wrong` are transformers'."""
+        for name, stored, expected in sorted(wrong, key=str):
+            where = next((f for n, f in sorted(files.items()) if n.endswith(name)), self.label)
+            raise BuildError(
+                f'{where}: tensor "{name}": got shape {tuple(stored)}, expected {tuple(expected)}.',
+                f"{_CONFIG} and the weights belong to different models.",
+            )
 
     def _keep_integers(self, model: torch.nn.Module) -> None:
         """Gives layers that torchao quantized their floats, and notes the integers, in place."""
@@ -295,10 +327,9 @@ def _read_json(path: Path, label: str) -> dict[str, Any]:
 def _types(path: Path) -> Iterator[tuple[str, str]]:
     """Names of a file's tensors, and how they are stored; nothing of files of other kinds."""
     if path.suffix == ".safetensors":
-        with safe_open(path, framework="pt") as file:
-            # It is no mapping.
-            for name in file.keys():  # noqa: SIM118
-                yield name, file.get_slice(name).get_dtype()
+        file = open_tensors(path, path.name, _AGAIN)
+        for name in file.keys():  # noqa: SIM118  (no mapping)
+            yield name, file.get_slice(name).get_dtype()
     elif path.suffix == ".bin":
         held = torch.load(path, map_location="meta", weights_only=True)
         for name, tensor in held.items():
