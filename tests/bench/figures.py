@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import own_layers_table
 import units as units_benchmark
 from speed_table import speed_table
 
@@ -206,6 +207,12 @@ def speed(measured: Results) -> str:
     return "\n".join([speed_table(measured["speed"]), "", f"Measured {_alone(measured['speed'])}."])
 
 
+def own_layers(measured: Results) -> str:
+    """Layers of et_llm in place of transformers', by whole models."""
+    figures = measured["own_layers"]
+    return "\n".join([own_layers_table.table(figures), "", f"Measured {_alone(figures)}."])
+
+
 def units(measured: Results) -> str:
     """Renders what each unit of the fast path saves."""
     return units_benchmark.table(measured["units"]["models"])
@@ -280,6 +287,7 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "growth": growth,
     "large": large,
     "lowering": lowering,
+    "own_layers": own_layers,
     "rebuilds": rebuilds,
     "shared_memory": shared_memory,
     "sharing": sharing,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import figures
+import own_layers_table
 import pytest
 from etllm import variants
 
@@ -44,6 +45,20 @@ def test_the_report_has_the_benchmarks_figures() -> None:
         if other == "export_llm":
             pairs = [(rows[taken, context][key], rows[other, context][key]) for key in _SPEEDS]
             assert math.prod(ours / theirs for ours, theirs in pairs) > 1, context
+
+
+def test_layers_of_et_llm_are_ahead_of_those_that_they_replace() -> None:
+    """Or 5 % behind at most, in each column."""
+    measured = figures.results(Path("tests/bench/results"))["own_layers"]
+    found = list(own_layers_table.pairs(measured))
+    models = {own["model"] for own, _ in found}
+    assert models == {"Llama-3.2-1B", "Qwen3-0.6B", "SmolLM2-135M"}
+    for own, theirs in found:
+        where = own["model"], own["context"]
+        for key in own_layers_table.SPEEDS:
+            assert own[key] >= 0.95 * theirs[key], (*where, key)
+        for key in own_layers_table.COSTS:
+            assert own[key] <= 1.05 * theirs[key], (*where, key)
 
 
 @pytest.mark.parametrize(
