@@ -19,7 +19,6 @@ _MOST_MB = 2048
 
 
 @pytest.mark.parametrize("kind", [*runner_files.KINDS, "payload"])
-@pytest.mark.few(3)
 def test_known_cases(kind: str, tmp_path: Path) -> None:
     known = [*runner_files.cases(), *runner_files.payloads()]
     chosen = [case for case in known if case.kind == kind]
