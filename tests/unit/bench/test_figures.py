@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,9 @@ def test_layers_of_et_llm_are_ahead_of_those_that_they_replace() -> None:
     """Or 5 % behind at most, in each column."""
     measured = figures.results(Path("tests/bench/results"))["own_layers"]
     found = list(own_layers_table.pairs(measured))
-    models = {own["model"] for own, _ in found}
-    assert models == {"Llama-3.2-1B", "Qwen3-0.6B", "SmolLM2-135M"}
+    models = {"Llama-3.2-1B", "Qwen3-0.6B", "SmolLM2-135M"}
+    measured_pairs = {(own["model"], own["context"]) for own, _ in found}
+    assert measured_pairs == set(itertools.product(models, (512, 2048)))
     for own, theirs in found:
         where = own["model"], own["context"]
         for key in own_layers_table.SPEEDS:
