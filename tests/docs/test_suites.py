@@ -22,7 +22,7 @@ def _tests() -> dict[str, str]:
 
 
 def _is_in(label: str, suite: str) -> bool:
-    """Whether the suite, or the one of the test's package that it includes, has the test."""
+    """Tells whether the suite, or the one of the test's package that it includes, has the test."""
     package, name = label[2:].split(":")
     own = (_ROOT / package / "BUILD.bazel").read_text()
     included = f'"//{package}:release"' in suite or package.startswith("tests/backends/")
