@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import tiny_checkpoint
 from tokenizers import Tokenizer
 
 from tests.llm.greedy import GreedyProgram
@@ -132,6 +133,46 @@ def test_upstreams_runner_reads_programs_of_transformers(
     tokens = reader.encode(prompt, add_special_tokens=False).ids
     answer = GreedyProgram(path).answer(tokens, 6).tokens
     assert "".join(said).startswith(reader.decode(answer[:2]))
+
+
+def numbered(folder: Path, count: int) -> Path:
+    """A tokenizer that has "<0>", "<1>", … for tokens, so a text says which tokens it has."""
+    tokenizer = tiny_checkpoint.tokenizer()
+    model = {"type": "BPE", "vocab": {f"<{i}>": i for i in range(count)}, "merges": []}
+    tokenizer["model"] |= model
+    [like, *_] = tokenizer["added_tokens"]
+    tokenizer["added_tokens"] = [
+        like | {"id": i, "content": f"<{i}>", "special": False} for i in range(count)
+    ]
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("qwen", "qwen_xnnpack_foundation.ptd"), ("ernie", None)]
+)
+def test_upstreams_runner_gives_the_same_tokens(
+    name: str, data: str | None, tmp_path: Path
+) -> None:
+    """To a short prompt, and to one that leaves little of the context."""
+    from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
+
+    files = [HERE / f"{name}_xnnpack.pte", numbered(tmp_path, 259)]
+    files += [HERE / data] if data else []
+    reasons = []
+    for prompt in ("Hi", "x" * 38):
+        [turn] = converse([HERE / f"{name}_chat"], prompt + "\n", "--max_new_tokens", "99")[
+            "answers"
+        ]
+        reasons.append(turn["reason"])
+        runner = TextLLMRunner(*map(str, files))
+        said: list[str] = []
+        config = GenerationConfig(max_new_tokens=len(turn["tokens"]), temperature=0.0, echo=False)
+        runner.generate("".join(f"<{i}>" for i in turn["prompt_tokens"]), config, said.append)
+        assert turn["tokens"]
+        assert [int(piece.strip("<>")) for piece in said] == turn["tokens"]
+    assert reasons[-1] == "context"
 
 
 def test_a_chat_with_a_family_that_only_transformers_has() -> None:

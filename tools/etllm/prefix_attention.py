@@ -18,6 +18,8 @@ from etllm.layers import GroupedAttention
 PREFIX_ATTENTION = "grouped_with_prefix"
 # Delegates prepare anew for each size that they have not just seen.
 _STEP = 64
+# XNNPACK joins no more tensors at once.
+_CAT = 5
 
 
 @register_attention(PREFIX_ATTENTION)
@@ -28,22 +30,39 @@ class PrefixAttention(GroupedAttention):
     (groups * n, seen).
 
     Attributes:
-      k_cache: keys, (context, KV heads, head size): what a call reads is one piece of memory.
+      k_cache: keys, (KV heads, context, head size): what a call reads of a head is one piece of
+        memory, in the order in which a product of matrices takes it.
       v_cache: values likewise.
     """
 
     def _cache_shapes(self) -> tuple[Sequence[int], Sequence[int]]:
-        shape = self.context, self.kv_heads, self.size
+        shape = self.kv_heads, self.context, self.size
         return shape, shape
 
     def _store(self, k: torch.Tensor, v: torch.Tensor, positions: torch.Tensor) -> None:
-        self.k_cache.index_copy_(0, positions, k)
-        self.v_cache.index_copy_(0, positions, v)
+        self.k_cache.index_copy_(1, positions, k.permute(1, 0, 2))
+        self.v_cache.index_copy_(1, positions, v.permute(1, 0, 2))
 
     def _attended(self, q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        keys, values = (prefix(cache, mask.shape[1]) for cache in (self.k_cache, self.v_cache))
-        weights = self._weights(torch.bmm(q, keys.permute(1, 2, 0)), mask)
-        return torch.bmm(weights, values.permute(1, 0, 2))
+        heads = q.split(1) if self.kv_heads > 1 else [q]
+        return _joined([self._of_head(i, each, mask) for i, each in enumerate(heads)])
+
+    def _of_head(self, head: int, q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Attends to the keys of a KV head with queries of (1, groups * n, head size)."""
+        rows = mask.shape[1]
+        keys = prefix(self.k_cache, rows, head)
+        weights = self._weights(torch.bmm(q, keys.permute(0, 2, 1)), mask)
+        return torch.bmm(weights, prefix(self.v_cache, rows, head))
+
+
+def _joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Tensors of (1, …) as one, in steps that delegates take."""
+    if len(tensors) == 1:
+        return tensors[0]
+    if len(tensors) <= _CAT:
+        return torch.cat(tensors)
+    step = -(-len(tensors) // _CAT)
+    return torch.cat([_joined(tensors[i : i + step]) for i in range(0, len(tensors), step)])
 
 
 def seen(input_pos: torch.Tensor, count: int, context: int) -> Any:

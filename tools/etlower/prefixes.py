@@ -29,7 +29,7 @@ from etlower import operators
 from etlower.partitioners import partitioners_of_recipe
 
 _OPERATOR = "etlower.prefix.default"
-_BASE = "etlower_prefix_of"
+_BASE, _OFFSET = "etlower_prefix_of", "etlower_prefix_offset"
 
 
 _sizes_may_follow = contextvars.ContextVar("sizes may follow from values", default=True)
@@ -55,33 +55,45 @@ def length(rows: torch.Tensor, most: int) -> Any:
     return number
 
 
-def prefix(buffer: torch.Tensor, rows: Any) -> torch.Tensor:
-    """The first rows of a tensor.
+def prefix(buffer: torch.Tensor, rows: Any, part: int | None = None) -> torch.Tensor:
+    """The first rows of a tensor, or of a part of it.
 
     Args:
-      buffer: (n, …).
+      buffer: (n, …), or with parts (parts, n, …).
       rows: how many, from `length`.
+      part: number of the part.
 
     Returns:
-      (rows, …).
+      (rows, …), or (1, rows, …).
 
     Example:
 
         self.cache.index_copy_(0, positions, values)
         seen = prefix(self.cache, length(positions[-1:] + 1, self.cache.shape[0]))
     """
-    is_whole = isinstance(rows, int) and rows == buffer.shape[0]
-    return buffer if is_whole else _prefix(buffer, rows)
+    source = buffer if part is None else buffer[part : part + 1]
+    dim = _rows_dim(part)
+    is_whole = isinstance(rows, int) and rows == buffer.shape[dim]
+    return source if is_whole else _prefix(buffer, rows, part)
+
+
+def _rows_dim(part: int | None) -> int:
+    return 0 if part is None else 1
+
+
+def _shape(buffer: torch.Tensor, rows: Any, part: int | None) -> list[Any]:
+    dim = _rows_dim(part)
+    return [1] * dim + [rows, *buffer.shape[dim + 1 :]]
 
 
 @torch.library.custom_op("etlower::prefix", mutates_args=())
-def _prefix(buffer: torch.Tensor, rows: int) -> torch.Tensor:
-    return buffer[:rows].clone()
+def _prefix(buffer: torch.Tensor, rows: int, part: int | None = None) -> torch.Tensor:
+    return (buffer[:rows] if part is None else buffer[part : part + 1, :rows]).clone()
 
 
 @_prefix.register_fake
-def _(buffer: torch.Tensor, rows: int) -> torch.Tensor:
-    return buffer.new_empty((rows, *buffer.shape[1:]))
+def _(buffer: torch.Tensor, rows: int, part: int | None = None) -> torch.Tensor:
+    return buffer.new_empty(_shape(buffer, rows, part))
 
 
 @contextlib.contextmanager
@@ -132,19 +144,30 @@ def _replace(program: ExportedProgram) -> bool:
     for _, node in operators.walk(program.graph_module):
         if operators.name(node) != _OPERATOR:
             continue
-        source, rows = node.args
-        buffer = _buffer(program, source)
+        source, rows, part = (*node.args, None)[:3]
+        buffer, value = _buffer(program, source), source.meta["val"]
         if buffer is None:
-            node.target = ops.edge.aten.slice_copy.Tensor
-            node.args = (source, 0, 0, rows)
+            _slice(node, source, rows, part)
             continue
         in_buffers = True
         node.target = ops.edge.aten.empty.memory_format
-        value = source.meta["val"]
-        node.args = ([rows, *value.shape[1:]],)
+        node.args = (_shape(value, rows, part),)
         node.kwargs = {"dtype": value.dtype}
         node.meta[_BASE] = buffer.name
+        node.meta[_OFFSET] = (part or 0) * value[0].nbytes
     return in_buffers
+
+
+def _slice(node: Node, source: Node, rows: Any, part: int | None) -> None:
+    """Makes a copy of a prefix."""
+    node.target = ops.edge.aten.slice_copy.Tensor
+    node.args = (source, _rows_dim(part), 0, rows)
+    if part is None:
+        return
+    with node.graph.inserting_before(node):
+        of_part = node.graph.call_function(node.target, (source, 0, part, part + 1))
+    of_part.meta["val"] = source.meta["val"][part : part + 1]
+    node.update_arg(0, of_part)
 
 
 def _buffer(program: ExportedProgram, source: Node) -> Node | None:
@@ -203,19 +226,32 @@ class _Planning:
             if _BASE in node.meta:
                 base, own = node.meta.pop(_BASE)
                 own.__class__, own._of = _Prefix, base
+                own._offset = node.meta.pop(_OFFSET)
                 node.meta["spec"] = node.kwargs["out"].meta["spec"] = own
         return done
 
 
 class _Prefix(TensorSpec):
-    """The specification of a prefix: its place is its buffer's, which may be planned later."""
+    """The specification of a prefix: its place is in its buffer's, which may be planned later."""
 
     _of: TensorSpec
+    # Bytes of the buffer before it.
+    _offset: int
+
+    @property
+    def mem_offset(self) -> int | None:
+        """The place where it begins in the memory that is planned."""
+        base = self._of.mem_offset
+        return None if base is None else base + self._offset
+
+    @mem_offset.setter
+    def mem_offset(self, _: int) -> None:
+        pass
 
 
 def _place(name: str) -> property:
     return property(lambda spec: getattr(spec._of, name), lambda _, value: None)
 
 
-for _each in ("mem_id", "mem_obj_id", "mem_offset", "lifetime"):
+for _each in ("mem_id", "mem_obj_id", "lifetime"):
     setattr(_Prefix, _each, _place(_each))

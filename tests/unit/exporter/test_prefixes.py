@@ -95,6 +95,39 @@ def test_a_prefix(read: Callable[..., Any], in_place: bool, name: str, tmp_path:
     check(manager, tmp_path, [("forward", net)])
 
 
+class Parts(nn.Module):
+    """Products of rows with all that were written so far, in each part of a cache.
+
+    Args:
+      doubled: whether what is read is not the buffer.
+    """
+
+    def __init__(self, doubled: bool) -> None:
+        super().__init__()
+        self.doubled = doubled
+        self.register_buffer("cache", torch.zeros(3, ROWS, WIDTH))
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """Rows (n, 4) at an int64 position (1,); (3, n, length)."""
+        rows = rounded(position, x.shape[0])
+        written = torch.stack([x, x * 2, x + 1])
+        self.cache.index_copy_(1, torch.arange(x.shape[0]) + position, written)
+        read = self.cache * 2 if self.doubled else self.cache
+        parts = [prefix(read, rows, part) for part in range(3)]
+        return torch.cat([torch.bmm(x.unsqueeze(0), part.permute(0, 2, 1)) for part in parts])
+
+
+@pytest.mark.parametrize("name", ["portable", "fp32"])
+@pytest.mark.parametrize("doubled", [False, True])
+def test_a_prefix_of_a_part(doubled: bool, name: str, tmp_path: Path) -> None:
+    net = Parts(doubled)
+    manager = run(ModelSpec({"forward": method(net)}), recipe(name))
+    names = operators_of(manager)
+    assert sum("aten.empty" in each for each in names) == (0 if doubled else 3)
+    assert any("slice" in each for each in names) == doubled
+    check(manager, tmp_path, [("forward", net)])
+
+
 def test_a_delegate_takes_the_sizes() -> None:
     """Upstream's partitioner leaves out sizes that follow from values."""
     net = Cache(lambda old, new, rows: prefix(new, rows))
