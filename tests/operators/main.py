@@ -34,6 +34,8 @@ def main() -> None:
     parser.add_argument("--operator", action="append", default=[], help='pattern: "add*"')
     parser.add_argument("--dtype", action="append", default=[], help="of inputs: float32")
     parser.add_argument("--per_operator", type=int, default=0, help="at most so many nets of each")
+    parser.add_argument("--operators", type=int, help="at most so many operators")
+    parser.add_argument("--core", action="store_true", help="all of core ATen must be tried")
     parser.add_argument("--unequal", type=int, help="at most so many that are recorded as such")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--record", type=Path)
@@ -41,7 +43,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as tree:
         make_recipe = _recipe_of(options.flags, Path(tree))
         patterns = [name.removeprefix("aten.") for name in options.operator] or ["*"]
-        nets = list(chosen(patterns, options.dtype, options.per_operator))
+        nets = _of_some(
+            list(chosen(patterns, options.dtype, options.per_operator)), options.operators
+        )
+        if options.core:
+            _check_core(list(chosen(["*"], [], 0)))
         record = results.read(options.record)["recipes"] if options.record else {}
         operators = record.get(options.recipe_name, {}).get("operators", {})
         if options.output:
@@ -82,6 +88,24 @@ def _some(nets: Sequence[Any], count: int) -> list[Any]:
         order.append(((turns[net.dtype], net.dtype != "float32", _hash(net)), net))
     chosen_nets = [net for _, net in sorted(order, key=lambda pair: pair[0])[:count]]
     return sorted(chosen_nets, key=lambda net: net.dtype)
+
+
+def _of_some(nets: Sequence[Any], count: int | None) -> list[Any]:
+    """Those of so many operators, spread over all names; None: of all."""
+    names = sorted({net.operator for net in nets}, key=lambda name: zlib.crc32(name.encode()))
+    some = set(names[:count])
+    return [net for net in nets if net.operator in some]
+
+
+def _check_core(nets: Sequence[Any]) -> None:
+    from tests.operators import coverage
+
+    untried = coverage.untried(nets)
+    if untried:
+        sys.exit(
+            f"No net reaches {', '.join(untried)}, of core ATen: give each a net in tables.py, or "
+            "a reason in coverage.py."
+        )
 
 
 def _hash(net: Any) -> int:

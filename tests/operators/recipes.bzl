@@ -1,6 +1,10 @@
 """The recipes whose operators are recorded."""
 
-def _recipe(backend, name, per_operator = 0, recorded = True, words = []):
+# What a run of all tests tries of a recipe; the suite `release` tries all that is recorded.
+_SAMPLE = ["--per_operator=1", "--unequal=12"]
+_SMALL_SAMPLE = ["--per_operator=1", "--operators=40", "--unequal=4"]
+
+def _recipe(backend, name, per_operator = 0, recorded = True, sample = _SMALL_SAMPLE, words = []):
     """A recipe.
 
     Args:
@@ -8,21 +12,29 @@ def _recipe(backend, name, per_operator = 0, recorded = True, words = []):
       name: of the target.
       per_operator: how many nets of an operator are recorded; 0: all.
       recorded: whether its record is there, with which tests compare.
-      words: more arguments of tests.operators.main.
+      sample: arguments of tests.operators.main for what a run of all tests tries.
+      words: more arguments for any run.
 
     Returns:
       A struct.
     """
     limits = ["--per_operator=%d" % per_operator] if per_operator else []
-    return struct(backend = backend, name = name, recorded = recorded, words = limits + words)
+    return struct(
+        backend = backend,
+        name = name,
+        recorded = recorded,
+        sample = sample + words,
+        words = limits + words,
+    )
 
 # Quantizers of 8 bits take layers and arithmetic in 32-bit floats.
 _FLOATS = ["--dtype=float32"]
 
 RECIPES = [
     _recipe("openvino", "fp32", per_operator = 2, recorded = False),
-    _recipe("portable", "fp32", per_operator = 1),
-    _recipe("xnnpack", "fp32"),
+    _recipe("portable", "fp32", sample = _SAMPLE + ["--core"]),
+    _recipe("xnnpack", "fp32", sample = _SAMPLE),
+    _recipe("xnnpack", "int8_dynamic_act_int4_weight", per_operator = 2, recorded = False, words = _FLOATS),
     _recipe("xnnpack", "int8_dynamic_per_channel", per_operator = 2, recorded = False, words = _FLOATS),
     _recipe("xnnpack", "int8_static_per_channel", per_operator = 2, recorded = False, words = _FLOATS),
 ]

@@ -21,7 +21,7 @@ def nets() -> Iterator[Net]:
     """All nets of the tables, in the order of their operators."""
     tables = (
         _convolutions, _transposed, _average_pools, _max_pools, _resized, _paddings, _reductions,
-        _special_numbers, _whole_numbers, _types, _layouts, _matrices, _dynamic,
+        _special_numbers, _whole_numbers, _types, _layouts, _gray, _matrices, _directly, _dynamic,
     )  # fmt: skip
     made = [net for table in tables for net in table()]
     yield from sorted(made, key=lambda net: (net.operator, net.dtype, bool(net.more)))
@@ -324,6 +324,36 @@ def _layouts() -> Iterator[Net]:
                        note="channels last, between others")  # fmt: skip
 
 
+def _gray() -> Iterator[Net]:
+    """Pictures of one channel or column, which lie in rows and have their channels last."""
+    weight = _values(1, 4, 1, 1)
+    functions: dict[str, Callable[..., Any]] = {
+        "nn.functional.conv2d": lambda x: F.conv2d(x, weight[:, : x.shape[1]]).neg(),
+        "nn.functional.max_pool2d": lambda x: F.max_pool2d(x, 1),
+        "nn.functional.adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1),
+        "nn.functional.interpolate": lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear"),
+        "add": lambda x: x + x.flip(0),
+        "nn.functional.relu": F.relu,
+        "softmax": lambda x: x.softmax(1),
+        "cat": lambda x: torch.cat([x, x + 1], 1),
+        "select": lambda x: x[:, :1] * 2,
+        "reshape": lambda x: x.reshape(x.shape[0], -1),
+    }
+    for name, function in functions.items():
+        one = lambda x, f=function: f(F.conv2d(x, weight))  # noqa: E731
+        few = [_values(2, 4, 5, 6).to(memory_format=torch.channels_last)]
+        yield _net(name, one, few, note="of one channel that others became")
+        one = lambda x, f=function: f(x.mean((2, 3), keepdim=True))  # noqa: E731
+        yield _net(name, one, few, note="of one element that others became")
+    for (name, function), shape in itertools.product(
+        functions.items(), ((2, 1, 3, 4), (2, 3, 4, 1), (2, 4, 1, 1), (1, 1, 1, 1))
+    ):
+        last = torch.empty(shape, memory_format=torch.channels_last).copy_(_values(*shape))
+        made = lambda x, f=function: f(x.to(memory_format=torch.channels_last))  # noqa: E731
+        yield _net(name, made, [_values(*shape)], note="made channels last")
+        yield _net(name, function, [last], note="given with channels last")
+
+
 def _matrices() -> Iterator[Net]:
     for m, k, n in itertools.product((1, 3), (1, 5, 0), (1, 4)):
         yield _net("matmul", torch.matmul, [_values(m, k), _values(k, n)])
@@ -351,6 +381,35 @@ def _matrices() -> Iterator[Net]:
             "nn.functional.scaled_dot_product_attention", F.scaled_dot_product_attention,
             [q, k, k * 0.5], **p,
         )  # fmt: skip
+
+
+def _directly() -> Iterator[Net]:
+    """Operators of core ATen that torch's own functions call by no other way."""
+    aten, row = torch.ops.aten, _values(3)
+    whole, picture = _values(3, 4, dtype=torch.int64), _values(2, 3, 4, 5)
+    index = torch.tensor([[0, 3], [2, 1], [1, 0]])
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        yield _net(name, _with(getattr(aten, name).Scalar, 3), [whole], note="with 3")
+    for rounding in ("floor", "trunc"):
+        divided = lambda x, r=rounding: aten.div.Scalar_mode(x, 3, rounding_mode=r)  # noqa: E731
+        yield _net("div", divided, [whole], note=f"{rounding} by 3")
+        yield _net("div", divided, [_values(3, 4)], note=f"{rounding} by 3")
+    functions: dict[str, Callable[..., Any]] = {
+        "scatter": lambda x: aten.scatter.value(x[0, 0, :3], 1, index, 2.5),
+        "nn.functional.fold": lambda x: aten.col2im(
+            x.reshape(2, 12, 5), [2, 6], [2, 2], [1, 1], [0, 0], [1, 1]
+        ),
+        "as_strided": lambda x: aten.as_strided(x, [2, 3], [4, 1], 1) + 1,
+        "var": lambda x: aten.var.dim(x, [1, -1], False, True),
+        "nn.functional.batch_norm": lambda x: aten._native_batch_norm_legit_no_training(
+            x, row, None, row, row.abs() + 1, 0.1, 1e-5
+        )[0],
+        "nn.functional.batch_norm/no_stats": lambda x: aten._native_batch_norm_legit.no_stats(
+            x, row, None, True, 0.1, 1e-5
+        )[0],
+    }
+    for name, function in functions.items():
+        yield _net(name, function, [picture], note="called by itself")
 
 
 def _dynamic() -> Iterator[Net]:

@@ -37,6 +37,7 @@ FOR_KERNELS = (
     "byte_numbers",
     "channels_last",
     "double_remainder",
+    "floor_division",
     "half_result",
     "index_type",
     "integer_power",
@@ -47,6 +48,7 @@ FOR_KERNELS = (
     "narrow_copy",
     "negative_padding",
     "non_blocking",
+    "one_order",
     "scalar_shape",
     "scalar_sum",
     "scalar_type",
@@ -58,6 +60,7 @@ REASONS: Mapping[str, str] = {
     "channels_last": "kernels and delegates take rows only",
     "double_remainder": "the kernel computes in 32 bits",
     "elu": "the delegate leaves out the factors",
+    "floor_division": "the kernel gives infinity for zero by zero, and signs of its own",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
     "index_type": "the kernel takes 64-bit indices only",
@@ -69,6 +72,7 @@ REASONS: Mapping[str, str] = {
     "narrow_copy": "the kernel ends the process for some sizes and for dimensions from the end",
     "negative_padding": "the kernel takes no negative numbers",
     "non_blocking": "the kernel refuses the flag",
+    "one_order": "its strides name two orders, of which kernels and delegates see different ones",
     "reflection_pad": "the delegate pads with zeros",
     "rank": "the delegate's compiler fails on more than four dimensions",
     "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
@@ -91,6 +95,7 @@ def write_out(*names: str) -> WriteOut:
           shuffled pixels of tensors whose channels lie last.
         "double_remainder": `%` of 64-bit floats.
         "elu": ELU with factors, SELU and CELU, as sums and products of it.
+        "floor_division": `//` of floats by a tensor, in which there may be zeros.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
@@ -103,6 +108,7 @@ def write_out(*names: str) -> WriteOut:
         "narrow_copy": copies of a part, as a slice and a copy.
         "negative_padding": padding that cuts off, as slices.
         "non_blocking": copies that do not wait, as those that do.
+        "one_order": copies with the channels last that have rows first as well, with rows first.
         "rank": permutations of more than four dimensions of which some have one element only, as
           permutations of the others.
         "reflection_pad": as slices that are turned and joined.
@@ -305,6 +311,20 @@ def _remainder(x: Any, y: Any) -> Any:
     x, y = _in_common_type(x, y)
     rest = torch.fmod(x, y)
     return torch.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
+def _may_floor_zero(node: Node) -> bool:
+    """Tells whether floats are divided by a tensor, and rounded down."""
+    operator = str(node.target).removeprefix("aten.")
+    floors = operator == "floor_divide.default" or node.kwargs.get("rounding_mode") == "floor"
+    return floors and _dtype(node).is_floating_point and hasattr(node.args[1], "meta")
+
+
+def _floor_division(x: Any, y: Any, *, rounding_mode: str = "floor") -> Any:
+    import torch
+
+    x, y = _in_common_type(x, y)
+    return torch.where(y == 0, x / y, torch.div(x, y, rounding_mode=rounding_mode))
 
 
 def _in_common_type(x: Any, y: Any) -> tuple[Any, Any]:
@@ -539,12 +559,38 @@ def _flag(node: Node, name: str) -> Any:
 
 
 def _waiting(operator: str) -> Callable[..., Any]:
+    return _with_flag(operator, non_blocking=False)
+
+
+def _with_flag(operator: str, **flag: Any) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         call = _call(operator)
         names = [argument.name for argument in call._schema.arguments]
-        given = {**dict(zip(names, args, strict=False)), **kwargs, "non_blocking": False}
+        given = {**dict(zip(names, args, strict=False)), **kwargs, **flag}
         positional = [given.pop(a.name) for a in call._schema.arguments[: len(args)]]
         return call(*positional, **given)
+
+    return function
+
+
+def _has_two_orders(node: Node) -> bool:
+    """Tells whether a copy has its channels last, and rows first as well."""
+    import torch
+
+    value = node.meta["val"]
+    last = _flag(node, "memory_format") == torch.channels_last and value.dim() == 4
+    return last and value.is_contiguous()
+
+
+def _rows_first(operator: str) -> Callable[..., Any]:
+    def function(x: Any, *rest: Any, **kwargs: Any) -> Any:
+        import torch
+
+        is_same = operator in _COPIES and x.is_contiguous() and kwargs.get("dtype") == x.dtype
+        if is_same:
+            # A copy would be dropped by a delegate, which fails if it is left with nothing.
+            return x.view(x.shape)
+        return _with_flag(operator, memory_format=torch.contiguous_format)(x, *rest, **kwargs)
 
     return function
 
@@ -654,6 +700,7 @@ _COMPOSITES = (
     *("poisson_nll_loss.default", "take_along_dim.default", "triplet_margin_loss.default"),
 )
 _COPIES = ("_to_copy.default", "to.device", "to.dtype", "to.dtype_layout", "to.other")
+_MAKERS = tuple(f"{name}_like.default" for name in ("empty", "full", "ones", "zeros"))
 _HALVES = ("angle.default", "i0.default", "native_dropout_backward.default")
 _INDEXED = ("gather.default", "scatter.src", "scatter.value", "scatter_add.default")
 # Delegates that take them with the channels last compute something else, or there are none.
@@ -696,6 +743,9 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("celu.default",), _always, _celu),
         _Rule(("selu.default",), _always, _selu),
     ),
+    "floor_division": (
+        _Rule(("div.Tensor_mode", "floor_divide.default"), _may_floor_zero, _floor_division),
+    ),
     "gelu": (_Rule(("gelu.default",), _is_unquantized_tanh, _gelu),),
     "half_result": (
         *(_Rule((name,), _gives_half, _in_single(name)) for name in _HALVES),
@@ -715,6 +765,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     "narrow_copy": (_Rule(("narrow_copy.default",), _always, _narrow),),
     "negative_padding": (_Rule(_PADDINGS, _cuts_off, _padding),),
     "non_blocking": tuple(_Rule((name,), _does_not_wait, _waiting(name)) for name in _COPIES),
+    "one_order": tuple(
+        _Rule((name,), _has_two_orders, _rows_first(name))
+        for name in (*_COPIES, *_MAKERS, "clone.default", "contiguous.default")
+    ),
     "rank": (
         _Rule(("permute.default",), _has_ones, _permute_without_ones),
         _Rule(("transpose.int",), _has_ones, _transpose_without_ones),

@@ -113,7 +113,8 @@ def _called(node: Node) -> str:
 
 @contextlib.contextmanager
 def explained(graphs: Callable[[], Mapping[str, GraphModule]], label: str) -> Iterator[None]:
-    """Explains upstream's errors on operators that are neither core ATen nor have an out variant.
+    """Explains upstream's errors on operators that are not core ATen, have no out variant, or get
+    tensors of types that do not go together.
 
     Args:
       graphs: by method, as far as they were lowered.
@@ -125,12 +126,30 @@ def explained(graphs: Callable[[], Mapping[str, GraphModule]], label: str) -> It
     try:
         yield
     except (SpecViolationError, RuntimeError) as error:
+        _explain_types(error, label)
         refused = set(_NOT_CORE.findall(str(error))) | _without_out_variant(str(error))
         if not refused:
             raise
         raise BuildError(_refusal(graphs(), sorted(refused), label), _WITHOUT_KERNEL) from error
 
 
+def _explain_types(error: Exception, label: str) -> None:
+    found = _MISMATCHED.search(str(error)) if "mismatched dtypes" in str(error) else None
+    if found is None:
+        return
+    operator, types, trace = found.groups()
+    line = operators.line_in(trace)
+    raise BuildError(
+        f"{label}: the model calls {operator}{f' ({line})' if line else ''} with tensors of the "
+        f"types {types.replace('torch.', '')}, and ExecuTorch's kernels take no such types.",
+        "Convert them in the model first: x.float(), or x.to(other.dtype).",
+    ) from error
+
+
+_MISMATCHED = re.compile(
+    r"Operator: <EdgeOpOverload: ([\w.]+)>.*? with args: (.*)\n"
+    r"stack trace: ((?:.|\n)*?)(?=\nOperator|\Z)"
+)
 _NOT_CORE = re.compile(r"Operator torch\._ops\.aten\.(\w+)\.\w+ is not in Core ATen")
 _WITHOUT_KERNEL = (
     "Compute it of other operators, or move it out of the model. If the app that runs the program "

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from etbuild.exact import has_channels_last
+from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportPass, NodeMetadata, ProxyValue
 from torch._ops import OpOverload
@@ -44,28 +45,41 @@ class RowsFirst(ExportPass):
     def call(self, graph_module: GraphModule) -> PassResult:
         """Changes the graph and those of its branches and loops."""
         calls = (node for _, node in operators.walk(graph_module))
-        if not any(_reads_rows(node.target, operators.inputs(node)) for node in calls):
+        if not any(_wants_rows(n.target, operators.inputs(n), operators.values(n)) for n in calls):
             return PassResult(graph_module, False)
         return super().call(graph_module)
 
     def call_operator(self, op: Any, args: Any, kwargs: Any, meta: NodeMetadata) -> ProxyValue:
         """Copies the inputs first, where that call needs it."""
         values = pytree.tree_leaves((args, kwargs))
-        tensors = [value.data for value in values if isinstance(value, ProxyValue)]
-        if _reads_rows(op, operators.values(tensors)):
-            args, kwargs = pytree.tree_map(
-                lambda value: self._in_order(value, False, meta), (args, kwargs)
-            )
+        tensors = operators.values([v.data for v in values if isinstance(v, ProxyValue)])
+        results = operators.values(meta.data.get("val"))
+        if _wants_rows(op, tensors, results):
+            args, kwargs = pytree.tree_map(lambda value: self._in_rows(value, meta), (args, kwargs))
         return super().call_operator(op, args, kwargs, meta)
+
+    def _in_rows(self, value: Any, meta: NodeMetadata) -> Any:
+        is_tensor = isinstance(value, ProxyValue) and isinstance(value.data, torch.Tensor)
+        if is_tensor and _may_be_last(value.data):
+            order = sorted(_CHANNELS_LAST)
+            return super().call_operator(_COPY, (value,), {"dim_order": order}, meta)
+        return self._in_order(value, False, meta)
 
     def call_delegate(
         self, lowered_module: Any, args: Any, kwargs: Any, meta: NodeMetadata
     ) -> ProxyValue:
-        """Hands a delegate what it was lowered for."""
-        inputs = lowered_module.original_module.graph.find_nodes(op="placeholder")
-        return super().call_delegate(
-            lowered_module, self._all_in_order(args, inputs, meta), kwargs, meta
-        )
+        """Hands a delegate what it was lowered for, so that its results stay as they are."""
+        program = lowered_module.original_module
+        # Weights that it has of its own are not handed over.
+        names = set(program.graph_signature.user_inputs)
+        inputs = [n for n in program.graph.find_nodes(op="placeholder") if n.name in names]
+        given = (lowered_module, *self._all_in_order(args, inputs, meta))
+        proxies = pytree.tree_map_only(ProxyValue, lambda value: value.proxy, (given, kwargs))
+        call = self.tracer.create_proxy("call_function", executorch_call_delegate, *proxies)
+        call.node.meta.update(meta.data)
+        results = meta.data["val"]
+        self.tracer.set_metadata(call.node, results)
+        return ProxyValue(results, call)
 
     def call_submodule(self, graph_module: GraphModule, inputs: Any) -> PassResult:
         """Remembers in which order a graph hands out its results."""
@@ -103,6 +117,26 @@ class RowsFirst(ExportPass):
 def _is_last(node: Any) -> bool:
     value = node.meta.get("val") if isinstance(node, Node) else None
     return isinstance(value, torch.Tensor) and has_channels_last(value)
+
+
+def _wants_rows(target: Any, tensors: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
+    """Tells whether a kernel reads rows, or would have its tensors in two orders."""
+    if not isinstance(getattr(target, "_op", target), OpOverload) or "dim_order" in str(target):
+        return False
+    is_mixed = any(map(has_channels_last, tensors)) and any(map(_may_be_last, results))
+    # The kernel would write the rows that it reads.
+    is_mixed |= any(map(_may_be_last, tensors)) and any(map(has_channels_last, results))
+    return is_mixed or _reads_rows(target, tensors)
+
+
+def _may_be_last(tensor: torch.Tensor) -> bool:
+    """Tells whether a tensor's strides name channels that lie last, and rows as well.
+
+    In the program it has rows (`runnable.Rows`).
+    """
+    if tensor.dim() != len(_CHANNELS_LAST) or not tensor.is_contiguous():
+        return False
+    return list(tensor.dim_order()) != sorted(_CHANNELS_LAST)
 
 
 def _reads_rows(target: Any, tensors: list[torch.Tensor]) -> bool:

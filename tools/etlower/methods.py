@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import os
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +18,16 @@ from torch.utils import _pytree as pytree
 
 from etlower import control_flow_bodies, operators
 from etlower.outputs import leaves
+
+# Names of torch's errors on values that it has to know.
+_OF_VALUES = frozenset(
+    {
+        *("DataDependentOutputException", "DynamicOutputShapeException"),
+        *("GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound"),
+    }
+)
+# Of upstream's, on sizes without a bound when memory is planned.
+_UNBOUNDED = ("Cannot evaluate a finite upper bound", "does not fit in 64 bits")
 
 
 def export(
@@ -100,6 +112,7 @@ def export_module(
     except Exception as error:
         check_eager(name, module, method, label)
         _explain_shapes(name, method, error, label)
+        explain_values(error, label, f'the method "{name}"')
         raise
 
 
@@ -180,3 +193,28 @@ def _explain_shapes(name: str, method: Method, error: Exception, label: str) -> 
         "Correct dynamic_shapes: a dimension that the model fixes cannot be dynamic, and a range "
         "must hold for all of the model.",
     ) from error
+
+
+def explain_values(error: Exception, label: str, what: str = "the model") -> None:
+    """Fails with a sentence where torch cannot tell what a tensor's values would decide.
+
+    Raises:
+      BuildError: with the line of the model's code that the error has, and what to do.
+    """
+    said = (str(error).strip().splitlines() or [""])[0]
+    if type(error).__name__ not in _OF_VALUES and not any(part in said for part in _UNBOUNDED):
+        return
+    raise BuildError(
+        f"{label}: {what}{_own_line(error)}: a size or a branch follows from the values of a "
+        f"tensor, and a program must know it, or a bound of it: {said}",
+        "Use operators that keep their sizes (torch.where, products with a mask), move that part "
+        "out of the model, or bound the size with torch._check.",
+    ) from error
+
+
+def _own_line(error: Exception) -> str:
+    """The innermost line of the model's code in an error's trace: ", net.py:12"."""
+    others = ("site-packages", os.path.dirname(__file__), os.path.dirname(os.__file__))
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not any(part in frame.filename for part in others)]
+    return f", {own[-1].filename}:{own[-1].lineno}" if own else ""

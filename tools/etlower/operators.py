@@ -73,7 +73,11 @@ def dotted(path: str) -> str:
 
 def line_of(node: Node) -> str:
     """The line of the model's code that called a node: "net.py:12"; empty: unknown."""
-    trace = node.meta.get("stack_trace") or ""
+    return line_in(node.meta.get("stack_trace") or "")
+
+
+def line_in(trace: str) -> str:
+    """The line of the model's code in a trace of Python's; empty: it has none."""
     frames = re.findall(r'File "([^"]+)", line (\d+)', trace)
     own = [(file, line) for file, line in frames if "site-packages" not in file]
     if not (own or frames):

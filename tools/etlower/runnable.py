@@ -7,7 +7,9 @@ have done that.
 
 Kernels also want their tensors in the order of rows, or all of them with the channels last. torch
 gives some results another order though all inputs are in that of rows (`nonzero`), and the kernels
-write rows whatever it is. `Rows` says so in the graph.
+write rows whatever it is. Where dimensions have one element only, as the channels of a gray
+picture, several orders name the same memory; kernels and delegates compare names. `Rows` says in
+the graph which it is.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ from typing import Any
 import torch
 from etbuild import BuildError
 from executorch.exir import memory
-from executorch.exir.tensor import TensorSpec, contiguous_stride_from_shape
+from executorch.exir.tensor import TensorSpec, stride_from_dim_order
 from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from etlower import operators
 
-_CHANNELS_LAST = {(0, 2, 3, 1), (0, 2, 3, 4, 1)}
+_LAST = (0, 2, 3, 1)
+_CHANNELS_LAST = {_LAST, (0, 2, 3, 4, 1)}
 # Their kernels compare the orders of their tensors, and no library has other kernels of them.
 _STRICT = frozenset(
     {
@@ -42,6 +45,9 @@ _STRICT = frozenset(
 class Rows(PassBase):
     """Gives results the order of rows where all inputs have it, as the kernels write them.
 
+    So it does with tensors that lie in the order of rows as well as in the one that torch gave
+    them. `layouts` has seen to it that no kernel has such a one beside another order.
+
     Args:
       then: upstream's pass that makes a kernel's call of each node. Before it nodes have their
         specifications, and these are not made again.
@@ -53,7 +59,10 @@ class Rows(PassBase):
 
     def call(self, graph_module: GraphModule) -> PassResult:
         """Changes the graph, and the branches and loops in it."""
+        for node in graph_module.graph.find_nodes(op="placeholder"):
+            _settle(node)
         for _, node in operators.walk(graph_module):
+            _settle(node)
             name = operators.name(node)
             if name and "dim_order" not in name:
                 sources = [spec for source in node.all_input_nodes for spec in _specs(source)]
@@ -71,8 +80,33 @@ def _specs(node: Node) -> list[Any]:
 
 def _make_rows(spec: Any) -> None:
     if _is_odd(spec.dim_order):
-        spec.stride = contiguous_stride_from_shape(torch.Size(spec.shape))
-        spec.dim_order = tuple(range(len(spec.shape)))
+        _set_order(spec, tuple(range(len(spec.shape))))
+
+
+def _set_order(spec: Any, order: tuple[int, ...]) -> None:
+    spec.stride = tuple(stride_from_dim_order(list(spec.shape), list(order)))
+    spec.dim_order = order
+
+
+def _settle(node: Node) -> None:
+    """Makes rows of a node's tensors that lie in rows as well as in the order that they have."""
+    for spec in _specs(node):
+        rows = tuple(range(len(spec.shape)))
+        if tuple(spec.dim_order) != rows and _lies_in(spec, rows):
+            _set_order(spec, rows)
+            if node.kwargs.get("dim_order") is not None:
+                node.update_kwarg("dim_order", list(rows))
+
+
+def _lies_in(spec: Any, order: tuple[int, ...]) -> bool:
+    """Tells whether an order of dimensions differs from a tensor's in those of one element only."""
+    counted = [dim for dim, size in enumerate(spec.shape) if not _is_one(size)]
+    own = [int(dim) for dim in spec.dim_order if int(dim) in counted]
+    return len(order) == len(spec.shape) and own == [dim for dim in order if dim in counted]
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 def _is_odd(dim_order: Any) -> bool:
@@ -164,6 +198,19 @@ def _doubles(node: Node) -> tuple[str, str] | None:
     )
 
 
+def _bytes(node: Node) -> tuple[str, str] | None:
+    if operators.values(node)[0].dtype != torch.uint8:
+        return None
+    return (
+        "got bytes, and it fails with them, or rounds otherwise than eager",
+        "Give it x.float(), and convert the result: .round().clamp(0, 255).to(torch.uint8).",
+    )
+
+
+def _doubles_and_bytes(node: Node) -> tuple[str, str] | None:
+    return _doubles(node) or _bytes(node)
+
+
 def _padding(node: Node) -> tuple[str, str] | None:
     amounts = [amount for amount in node.args[1] if isinstance(amount, int)]
     if min(amounts, default=0) >= 0:
@@ -236,8 +283,9 @@ def _orders(node: Node) -> tuple[str, str] | None:
 _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
     **dict.fromkeys(("amax", "amin", "narrow_copy"), _empty),
     **dict.fromkeys(("addmm", "bmm", "mm"), _empty_product),
-    **dict.fromkeys(("_adaptive_avg_pool2d", "_log_softmax", "grid_sampler_2d"), _doubles),
-    **dict.fromkeys(("native_group_norm", "native_layer_norm", "upsample_bilinear2d"), _doubles),
+    **dict.fromkeys(("_adaptive_avg_pool2d", "upsample_bilinear2d"), _doubles_and_bytes),
+    **dict.fromkeys(("_log_softmax", "grid_sampler_2d"), _doubles),
+    **dict.fromkeys(("native_group_norm", "native_layer_norm"), _doubles),
     "constant_pad_nd": _padding,
     "masked_select": _masked_select,
 }

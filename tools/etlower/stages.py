@@ -55,7 +55,7 @@ from etlower import (
     writes,
 )
 from etlower.inputs import deep_copy
-from etlower.methods import check_eager, export
+from etlower.methods import check_eager, explain_values, export
 from etlower.overrides import MixedQuantization, OwnedLayers
 from etlower.progress import Progress
 from etlower.quantize import quantize
@@ -162,10 +162,11 @@ def _run(
                     edge = undelegated.lowered(
                         lambda: _lower(prepared, spec, recipe, etrecord), recipe
                     )
-        except Exception:
+        except Exception as error:
             # Tracing accepts some inputs that the model itself does not.
             for name, method in spec.methods.items():
                 check_eager(name, method.module, method, label)
+            explain_values(error, label)
             raise
     watch.lowered(edge)
     with progress.stage("emit"):
@@ -182,12 +183,20 @@ def _run(
             kernels.known_are_valid(),
             kernels.explained(lambda: _graphs(lowered), label),
         ):
-            manager = edge.to_executorch(config)
+            manager = _emitted(edge, config, label)
     runnable.check(manager, label)
     runnable.check_outputs(manager, programs, label)
     bounds.check_lowered(manager, inputs, label)
     state.check(manager, exported, changes, label)
     return manager
+
+
+def _emitted(edge: Any, config: ExecutorchBackendConfig, label: str) -> Any:
+    try:
+        return edge.to_executorch(config)
+    except Exception as error:
+        explain_values(error, label)
+        raise
 
 
 def _graphs(

@@ -53,6 +53,7 @@ POINTWISE: dict[str, Case] = {
         (torch.randn(3, 5), torch.randn(2, 3, 4), torch.randn(2, 4, 5)),
     ),
     "signbit": (torch.signbit, (torch.where(torch.isnan(ODD), 1.0, ODD),)),
+    "sign": (torch.sign, (ODD,)),
     "signbit of whole numbers": (torch.signbit, (WHOLE,)),
     "copysign": (torch.copysign, (ODD, torch.where(torch.isnan(OTHER), 1.0, OTHER))),
     "copysign of whole numbers": (torch.copysign, (WHOLE, -WHOLE)),
@@ -248,8 +249,31 @@ CONVOLUTIONS: dict[str, Case] = {
         ([2, 1, 3], [1, 2, 0], [1, 1, 2], (3, 2, 3)),
     )
 }
+WORDS = torch.tensor([1, 2, 0, 4, 3, 1, 5])
+MEANINGS = torch.randn(6, 4)
+EMBEDDINGS: dict[str, Case] = {
+    **{
+        f"bags {mode} {padding} {has_end}": (
+            lambda i, o, mode=mode, padding=padding, has_end=has_end: F.embedding_bag(
+                i, MEANINGS, o, mode=mode, padding_idx=padding,
+                include_last_offset=has_end,
+            ),
+            (WORDS, torch.tensor([0, 2, 2, 7] if has_end else [0, 2, 2, 6])),
+        )
+        for mode in ("sum", "mean", "max")
+        for padding, has_end in ((None, False), (2, True))
+    },
+    "bags of one size": (lambda i: F.embedding_bag(i, MEANINGS), (WORDS[:6].view(2, 3),)),
+    "weighted bags": (
+        lambda i, o, w: F.embedding_bag(
+            i, MEANINGS, o, mode="sum", per_sample_weights=w
+        ),
+        (WORDS.int(), torch.tensor([0, 3], dtype=torch.int32), torch.randn(7)),
+    ),
+}  # fmt: skip
 GROUPS = {
     "convolutions": CONVOLUTIONS,
+    "embeddings": EMBEDDINGS,
     "pointwise": POINTWISE,
     "pooling": POOLING,
     "scans": SCANS,

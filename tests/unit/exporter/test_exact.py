@@ -90,7 +90,9 @@ def _listed(result: Any) -> list[torch.Tensor]:
 def _largest(value: torch.Tensor, want: torch.Tensor) -> float:
     if not want.is_floating_point():
         return float((value != want).any())
-    return max((value.double() - want.double()).abs().flatten().tolist(), default=0.0)
+    same = (value == want) | (value.isnan() & want.isnan())
+    difference = (value.double() - want.double()).abs().where(~same, 0)
+    return max(difference.flatten().tolist(), default=0.0)
 
 
 X, Y, B = torch.randn(3, 4), torch.randn(4, 5), torch.randn(5)
@@ -226,6 +228,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "numbers beside doubles": (
         lambda x: tuple(1e9 * y for y in (x * 0.1, 0.3 - x, x / 3.3, x % 0.7, x.sum(1))),
         (X.double(),),
+    ),
+    "floors of quotients": (
+        lambda x, y: (x // y, torch.div(y, x, rounding_mode="floor"), x // 2.5),
+        (
+            torch.tensor([0.0, -0.0, 3.0, -3.0, 7.5, torch.inf, -7.5]),
+            torch.tensor([0.0, 2.0, -0.0, 0.0, -2.5, 2.0, torch.inf]),
+        ),
     ),
     "averages without a batch": (
         lambda x: (F.avg_pool2d(x, 3), F.avg_pool1d(x[0], 2, 1)),

@@ -62,3 +62,32 @@ def test_dropout_that_is_left_on(kind: str) -> None:
 
 def test_dropout_that_is_off() -> None:
     lowered({"forward": Method(Drops("lstm").eval(), (X,))})
+
+
+class Depends(torch.nn.Module):
+    """Has sizes or branches that follow from values."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        row = x[0, 0]
+        if self.kind == "combinations":
+            return torch.combinations(row)
+        if self.kind == "loss":
+            return F.gaussian_nll_loss(row, row * 2, row.abs())
+        if self.kind == "branch":
+            return row * 2 if row.sum() > 0 else row
+        lengths = row.long()[:1]
+        log_probs = x.view(4, 1, 2).log_softmax(2)
+        return F.ctc_loss(log_probs, lengths.view(1, 1), lengths * 4, lengths)
+
+
+@pytest.mark.parametrize("kind", ["combinations", "loss", "branch", "ctc"])
+def test_sizes_and_branches_by_values(kind: str) -> None:
+    with pytest.raises(BuildError) as caught:
+        lowered({"forward": Method(Depends(kind).eval(), (X,), strict=False)})
+    assert "follows from the values of a tensor" in caught.value.what
+    assert "test_methods.py:" in caught.value.what
+    assert "torch._check" in caught.value.hint

@@ -50,6 +50,11 @@ ROWS = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
         (Net(lambda x: x.double().log_softmax(1)), (ROWS,), ["64-bit floats", "x.float()"]),
         (Net(lambda x: F.layer_norm(x.double(), (4,))), (ROWS,), ["64-bit floats", "x.float()"]),
         (Net(lambda x: x[1:3] * 2), (ROWS.t(),), ["[1, 0]", ".contiguous()"]),
+        (
+            Net(lambda x: F.interpolate(x.to(torch.uint8), scale_factor=2, mode="bilinear")),
+            (ROWS[None, None],),
+            ["got bytes", "x.float()"],
+        ),
     ],
 )
 def test_what_no_kernel_takes(net: Net, inputs: Any, parts: list[str]) -> None:
@@ -196,6 +201,37 @@ def test_channels_that_lie_last(function: Any, recipe: str, tmp_path: Path) -> N
     chosen = ExportRecipe(name="portable") if recipe == "portable" else xnnpack(recipe)
     [got] = outputs(run(spec, chosen), tmp_path, "forward", PICTURE)
     torch.testing.assert_close(got, net(PICTURE), atol=1e-4, rtol=1e-4)
+
+
+OF_GRAY = (
+    lambda x: (x * 2).relu(),
+    lambda x: x.softmax(1) + x,
+    lambda x: F.conv2d(x, torch.ones(1, x.shape[1], 1, 1)).abs(),
+    lambda x: F.conv2d(x, torch.ones(3, x.shape[1], 1, 1)).mean((2, 3), keepdim=True),
+    lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1),
+    lambda x: F.max_pool2d(x, 1).sigmoid()[:, :1] + 1,
+    lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    lambda x: torch.cat([x, x], 1)[:, ::2] - 1,
+    lambda x: torch.minimum(x, x.flip(0)).flatten(),
+)
+
+
+@pytest.mark.parametrize("recipe", ["portable", "fp32"])
+def test_orders_that_name_the_same_memory(recipe: str, tmp_path: Path) -> None:
+    """Pictures of one channel, column or element lie in rows and have their channels last."""
+    gray = [PICTURE[:, :1], PICTURE[..., :1], PICTURE[..., :1, :1], PICTURE[:1, :1, :1, :1]]
+    rows = [x.contiguous() for x in gray]
+    last = [torch.empty(x.shape, memory_format=torch.channels_last).copy_(x) for x in gray]
+
+    def results(*pictures: torch.Tensor) -> list[torch.Tensor]:
+        made = [x.to(memory_format=torch.channels_last) for x in pictures]
+        wide = F.conv2d(PICTURE.to(memory_format=torch.channels_last), torch.ones(1, 3, 1, 1))
+        return [f(x) for x in (*made, *pictures, wide) for f in OF_GRAY]
+
+    chosen = ExportRecipe(name="portable") if recipe == "portable" else xnnpack(recipe)
+    spec = ModelSpec({"forward": Method(Net(results).eval(), (*rows, *last))})
+    got = outputs(run(spec, chosen), tmp_path, "forward", *rows, *last)
+    torch.testing.assert_close(got, results(*rows, *last), atol=1e-4, rtol=1e-4)
 
 
 def test_outputs_of_another_type() -> None:

@@ -19,6 +19,7 @@ from torch.fx import Node
 
 from etlower.decompositions import (
     convolution,
+    embeddings,
     losses,
     pointwise,
     pooling,
@@ -29,6 +30,7 @@ from etlower.decompositions import (
 
 TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     **convolution.TABLE,
+    **embeddings.TABLE,
     **losses.TABLE,
     **pointwise.TABLE,
     **pooling.TABLE,
@@ -40,5 +42,6 @@ TABLE: Mapping[OpOverload, Callable[..., Any]] = {
 # Of operators whose kernel takes some calls only: which ones it does not.
 LACKING: Mapping[OpOverload, Callable[[Node], bool]] = {
     torch.ops.aten.convolution.default: convolution.has_volume,
+    torch.ops.aten.sign.default: pointwise.is_sign_of_floats,
     torch.ops.aten.sum.dim_IntList: pointwise.is_unsummed,
 }

@@ -212,6 +212,17 @@ def _right_shift(x: _Tensor, count: _Tensor | int) -> _Tensor:
     return NotImplemented if x.is_floating_point() else torch.bitwise_right_shift(x, count)
 
 
+def is_sign_of_floats(node: Node) -> bool:
+    """Tells whether a sign is one of floats, of whose NaN the kernel makes NaN, and eager 0."""
+    return bool(node.meta["val"].dtype.is_floating_point)
+
+
+def _sign(x: _Tensor) -> _Tensor:
+    if not x.is_floating_point():
+        return NotImplemented
+    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+
+
 def is_unsummed(node: Node) -> bool:
     """Tells whether a sum is one of 64-bit floats, or of a tensor without dimensions."""
     [source, *_] = node.all_input_nodes
@@ -255,6 +266,7 @@ TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     _ATEN.round.decimals: _round_decimals,
     _ATEN.dist.default: _dist,
     _ATEN.i0.default: _i0,
+    _ATEN.sign.default: _sign,
     _ATEN.sum.dim_IntList: _sum,
     _ATEN.rrelu_with_noise_functional.default: _rrelu,
     _ATEN.xlogy.Scalar_Other: _xlogy_by_number,
