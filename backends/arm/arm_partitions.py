@@ -5,7 +5,8 @@ takes such nodes out again. What was between two nodes of the partition then lie
 the partition would need its own output. Upstream splits it into connected parts, of which one may
 still do that: a residual connection joins what is before and after such a node. Here each part is
 split further, by how often a path to a node left the part. Nodes that give floats to another part,
-or take them from there, stay with ExecuTorch: the parts compute with integers.
+or take them from there, stay with ExecuTorch, as the parts compute with integers: a mask that keeps
+its floats, and the maximum of a softmax behind it.
 """
 
 from __future__ import annotations
@@ -18,28 +19,37 @@ from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
 _connected: Callable[[set[Node]], list[set[Node]]] = partitioner._find_connected_components
+_is_acyclic: Callable[[set[Node]], bool] = partitioner._validate_partition
 
 
 def install() -> None:
-    """Replaces, for this process, how upstream splits partitions."""
-    partitioner._find_connected_components = acyclic
+    """Replaces, for this process, which partitions upstream splits, and how."""
+    partitioner._validate_partition = is_whole
+    partitioner._find_connected_components = parts_of
 
 
-def acyclic(nodes: set[Node]) -> list[set[Node]]:
+def is_whole(nodes: set[Node]) -> bool:
+    """Tells whether nodes can be one operator that computes with integers.
+
+    Args:
+      nodes: of one graph.
+    """
+    return _is_acyclic(nodes) and not any(_passes_floats(node, nodes) for node in nodes)
+
+
+def parts_of(nodes: set[Node]) -> list[set[Node]]:
     """Splits nodes into connected parts, each of which can be one operator.
 
     Args:
       nodes: of one graph.
 
     Returns:
-      The parts: what upstream returns, with those split that depend on their own outputs; in the
-      graph's order, where upstream's is that of addresses.
+      The parts: what upstream returns, with those split that depend on their own outputs, and
+      without what would pass floats; in the graph's order, where upstream's is that of addresses.
     """
     if not nodes:
         return []
-    parts: list[set[Node]] = []
-    for component in _connected(nodes):
-        parts += [component] if partitioner._validate_partition(component) else _split(component)
+    parts = _split(nodes)
     place = {node: number for number, node in enumerate(next(iter(nodes)).graph.nodes)}
     return sorted(parts, key=lambda part: min(place[node] for node in part))
 
@@ -49,7 +59,7 @@ def _split(nodes: set[Node]) -> list[set[Node]]:
     while True:
         parts: list[set[Node]] = []
         for component in _connected(nodes):
-            if partitioner._validate_partition(component):
+            if _is_acyclic(component):
                 parts.append(component)
                 continue
             level_of = _levels(component)
@@ -62,9 +72,13 @@ def _split(nodes: set[Node]) -> list[set[Node]]:
 
 
 def _passes_floats(node: Node, part: Collection[Node]) -> bool:
-    """Tells whether a node of a part takes floats from outside of it, or gives some to there."""
+    """Tells whether a node of a part takes floats from outside of it, or gives some to there.
+
+    Scales of weights are floats, too, and belong to the part that reads them.
+    """
     gives = _has_floats(node) and any(user not in part for user in node.users)
-    return gives or any(given not in part and _has_floats(given) for given in node.all_input_nodes)
+    takes = [given for given in node.all_input_nodes if given.op == "call_function"]
+    return gives or any(given not in part and _has_floats(given) for given in takes)
 
 
 def _has_floats(node: Node) -> bool:

@@ -21,7 +21,8 @@ from typing import Any
 import arm_partitions
 import torch
 from arm_estimates import keep_estimates
-from etbuild import BuildError, RecipeContext, static_shapes
+from etbuild import BuildError, RecipeContext, fold_constants, static_shapes
+from etbuild.groups import split_groups
 from executorch.backends.arm.quantizer.arm_quantizer import (
     get_symmetric_a16w8_quantization_config,
 )
@@ -107,7 +108,12 @@ def _made(
             quantizer.set_global(config)
     if recipe.quantization_recipe:
         refuse = functools.partial(_refuse_dynamic, ctx.label)
-        recipe.quantization_recipe.pre_prepare_passes = [refuse, _static_constants]
+        recipe.quantization_recipe.pre_prepare_passes = [
+            refuse,
+            split_groups,
+            fold_constants,
+            _static_constants,
+        ]
     if ctx.options.text("quantize_scope", "full", ("full", "linear")) == "linear":
         for quantizer in recipe.quantization_recipe.quantizers:
             config = quantizer.global_config

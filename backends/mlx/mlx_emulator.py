@@ -91,7 +91,11 @@ class _Graph:
             else:
                 self._numbers[slot["idx"]] = value.item() if hasattr(value, "item") else value
         self._run(self._graph["main_chain_idx"])
-        return [_to_numpy(self._tensors[slot["idx"]]) for slot in outputs]
+        return [_to_numpy(self._as_planned(slot["idx"])) for slot in outputs]
+
+    def _as_planned(self, index: int) -> mx.array:
+        """A tensor in the type that the program has for it: upstream's backend converts outputs."""
+        return self._tensors[index].astype(_TYPES[self._meta[index]["scalar_type"]])
 
     def _run(self, chain: int) -> None:
         for instruction in self._graph["instruction_chains"][chain]["instructions"]:
@@ -293,6 +297,7 @@ OPERATORS: dict[str, Callable[[_Operands], Any]] = {
     "ARangeNode": lambda o: _cast(o, mx.arange(o["start"], o["stop"], o["step"])),
     "AddIntNode": _binary(lambda a, b: a + b),
     "AddmmNode": _addmm,
+    "ArgPartitionNode": lambda o: mx.argpartition(o["x"], o["kth"], axis=o["axis"]),
     "ArgmaxNode": lambda o: mx.argmax(o["x"], axis=o["axis"], keepdims=o["keepdims"]),
     "ArgminNode": lambda o: mx.argmin(o["x"], axis=o["axis"], keepdims=o["keepdims"]),
     "ArgsortNode": lambda o: mx.argsort(o["x"], axis=o["axis"]),
@@ -328,6 +333,7 @@ OPERATORS: dict[str, Callable[[_Operands], Any]] = {
     "NegNode": _unary(mx.negative),
     "NoopNode": lambda o: None,
     "PadNode": _pad,
+    "PartitionNode": lambda o: mx.partition(o["x"], o["kth"], axis=o["axis"]),
     "QuantizedMatmulNode": _quantized(mx.quantized_matmul, "x", "w", "scales"),
     "RMSNormNode": lambda o: mx.fast.rms_norm(o["x"], o.get("weight"), o["eps"]),
     "RepeatNode": lambda o: mx.repeat(o["x"], o["repeats"], axis=o["axis"]),

@@ -6,12 +6,14 @@ compiles for GPU and NPU only on a machine that has one.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
 import openvino_reproducible
 import torch
-from etbuild import RecipeContext, static_shapes, write_out
+from etbuild import RecipeContext, fold_constants, static_shapes, write_out
+from etlower.replacing import replaced
 from executorch.backends.openvino.partitioner import (
     OpenvinoOperatorsSupport,
     OpenvinoPartitioner,
@@ -20,6 +22,7 @@ from executorch.backends.openvino.quantizer import OpenVINOQuantizer, Quantizati
 from executorch.exir import EdgeCompileConfig
 from executorch.exir.backend.backend_details import CompileSpec
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+from nncf.experimental.torch.fx.nncf_graph_builder import GraphConverter
 from torch.export import ExportedProgram
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
@@ -104,7 +107,7 @@ def _made(
         quantization = _Quantization(
             quantizers=[_Quantizer(mode=mode, **settings)],
             pre_prepare_passes=[
-                *([] if mode in _WEIGHT_ONLY else [_without_recurrent]),
+                *([] if mode in _WEIGHT_ONLY else [fold_constants, _without_recurrent]),
                 _without_gradients,
             ],
             fold_quantize=mode in _WEIGHT_ONLY,
@@ -141,11 +144,15 @@ class _Partitioner(OpenvinoPartitioner):
 
 
 class _Quantizer(OpenVINOQuantizer):
-    """Upstream's (1.5.1), which takes a normalization's bias for a weight, and fails on it."""
+    """Upstream's (1.5.1), which takes a normalization's bias for a weight, and fails on it.
+
+    Of operators with several results NNCF knows some only; it fails on others, such as a sort.
+    """
 
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
         """As upstream's, for weights of two dimensions and more."""
-        model = super().annotate(model)
+        with replaced((GraphConverter, "get_edge_params", staticmethod(_edge))):
+            model = super().annotate(model)
         for node in model.graph.nodes:
             annotation = node.meta.get(Q_ANNOTATION_KEY)
             specs = annotation.input_qspec_map if annotation else {}
@@ -153,6 +160,18 @@ class _Quantizer(OpenVINOQuantizer):
                 if source.op == "get_attr" and source.meta["val"].dim() < _MATRIX:
                     del specs[source]
         return model
+
+
+_edge_of_nncf = GraphConverter.get_edge_params
+
+
+def _edge(model: Any, source: Any, known: Any, reader: Any, number: int) -> tuple[int, Any]:
+    """The number of a result and its shape: NNCF's own, or else that of several results."""
+    place, shape = _edge_of_nncf(model, source, known, reader, number)
+    results = source.meta.get("val")
+    if shape is not None or reader.target is not operator.getitem:
+        return place, shape
+    return reader.args[1], tuple(results[reader.args[1]].shape)
 
 
 def _without_recurrent(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -13,6 +13,8 @@ import re
 import struct
 from typing import Any
 
+from etbuild import BuildError
+from etlower import operators
 from executorch.backends.openvino import preprocess as upstream
 
 _KEY = bytes.fromhex("3060700204083f6f7274787f")
@@ -27,7 +29,18 @@ def install() -> None:
         return
 
     def preprocess(cls: Any, program: Any, specs: Any) -> Any:
-        made = inner(program, specs)
+        try:
+            made = inner(program, specs)
+        except RuntimeError as error:
+            said = str(error).strip().splitlines()[-1].strip().rstrip(".")
+            names = {operators.name(node) for node in program.graph.nodes}
+            own = sorted(n.removeprefix("aten.") for n in names if n.startswith("aten."))
+            raise BuildError(
+                f"OpenVINO's compiler fails on a part with {', '.join(own)}: {said}. It "
+                "depends on this machine's processor.",
+                "Write the layer otherwise (nn.MultiheadAttention or scaled_dot_product_attention "
+                "for attention), or use another recipe for it (overrides).",
+            ) from error
         made.processed_bytes = normalized(made.processed_bytes)
         return made
 

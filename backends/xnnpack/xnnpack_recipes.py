@@ -12,7 +12,14 @@ from __future__ import annotations
 import logging
 
 import torch
-from etbuild import RecipeContext, groups_fit, share_mutable_buffers, weight_only, write_out
+from etbuild import (
+    RecipeContext,
+    fold_constants,
+    groups_fit,
+    share_mutable_buffers,
+    weight_only,
+    write_out,
+)
 from etbuild.biases import own_biases
 from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import (
@@ -149,7 +156,8 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         recipe.quantization_recipe.quantizers = [_Quantizer().set_global(settings)]
         recipe.quantization_recipe.is_qat = ctx.qat
         if not _PT2E[kind]["is_dynamic"]:
-            recipe.quantization_recipe.pre_prepare_passes = [own_biases]
+            folds = [] if ctx.qat else [fold_constants]
+            recipe.quantization_recipe.pre_prepare_passes = [*folds, own_biases]
     exact = write_out(*ctx.exact("addmm", "gelu"))
     recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact]
     if ctx.options.boolean("share_mutable_buffers", default=False):

@@ -1,7 +1,7 @@
 """The table of recipes in the docs, and the matrix as JSON, made from the recipes' targets."""
 
 load("//rules:providers.bzl", "EtRecipeInfo")
-load(":matrix.bzl", "ROWS", "sqnr")
+load(":matrix.bzl", "REFUSED", "ROWS", "sqnr")
 
 def _described(tree):
     """A recipe by its builder, which ours are called like, and its options."""
@@ -29,7 +29,7 @@ def _matrix_impl(ctx):
             sources = [f.path for f in recipe.sources.to_list()],
         ))
     output = ctx.actions.declare_file(ctx.label.name + ".json")
-    ctx.actions.write(output, json.encode_indent(struct(rows = rows)) + "\n")
+    ctx.actions.write(output, json.encode_indent(struct(refused = REFUSED, rows = rows)) + "\n")
     sources = depset(transitive = [t[EtRecipeInfo].sources for t in ctx.attr.recipes])
     return [
         DefaultInfo(files = depset([output]), runfiles = ctx.runfiles([output])),

@@ -17,6 +17,7 @@ from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError, LowerAgain
 from etbuild.estimates import keep_estimate
 from etbuild.exact import write_out
+from etbuild.folding import fold_constants
 from etbuild.gguf_check import check_gguf
 from etbuild.options import Options
 from etbuild.plain_weights import plain_weights, weight_only
@@ -32,6 +33,7 @@ __all__ = [
     "Options",
     "RecipeContext",
     "check_gguf",
+    "fold_constants",
     "groups_fit",
     "keep_estimate",
     "load_checkpoint",

@@ -4,27 +4,44 @@ Quantizers are kept from integers and booleans, which observers cannot take. Som
 annotate every input of an operator that they know, token indices and masks of language models
 included (Core ML's and OpenVINO's in 1.5.1); calibration then fails with '"histogram_cpu" not
 implemented for Long'. Others turn the number of each `x + 1` into a tensor of float32 (XNNPACK's
-and Vulkan's), so that positions and indices become floats.
+and Vulkan's), so that positions and indices become floats; Arm's give whole numbers 32 bits, also
+where the model returns them.
 
 Nor is a layer quantized dynamically whose input is a weight, such as a learned query: its scale
 would be computed by operators that no delegate takes, as they have no input of the program, and
 that the runtime lacks. The same holds for a weight that is computed from an input, whatever the
 recipe, as its scales are those of channels.
+
+Nor does a scale hold infinities, as a mask writes them: observers pass over them, and what is
+masked would become the least number beside it.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from torchao.quantization.pt2e.quantizer.quantizer import (
     Q_ANNOTATION_KEY,
     DerivedQuantizationSpec,
     QuantizationAnnotation,
     Quantizer,
     SharedQuantizationSpec,
+)
+
+# Operators that write a number of the model, and others whose results hold what their inputs hold.
+_FILLING = frozenset(("fill", "full", "full_like", "masked_fill", "scalar_tensor", "where"))
+_KEEPING_INFINITIES = frozenset(
+    (
+        *("add", "alias", "cat", "clone", "contiguous", "div", "expand", "flatten", "mul"),
+        *("permute", "repeat", "reshape", "slice", "squeeze", "stack", "sub", "transpose"),
+        *("unsqueeze", "view"),
+    )
 )
 
 
@@ -42,8 +59,12 @@ class FloatsOnly(Quantizer):
         self._inner, self._then = inner, then
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """As the other one, but numbers that are added to integers stay numbers."""
+        """As the other one, but numbers that are added to integers stay numbers.
+
+        Nor do outputs of whole numbers become others.
+        """
         calls = {n: (n.target, n.args) for n in model.graph.nodes if _of_integers(n)}
+        types = [_dtype(node) for node in _outputs(model)]
         transformed = self._inner.transform_for_annotation(model)
         restored = [
             constant
@@ -53,7 +74,7 @@ class FloatsOnly(Quantizer):
         ]
         for constant in restored:
             _remove(transformed, constant)
-        if restored:
+        if _restore_types(transformed, types) or restored:
             transformed.recompile()
         return transformed
 
@@ -61,9 +82,10 @@ class FloatsOnly(Quantizer):
         """As the other one, without what is not of floats, or shares its scale with such."""
         annotated = self._inner.annotate(model)
         removed: set[Any] = set()
-        reached = _of_inputs(model)
+        reached, infinite = _of_inputs(model), _infinite(model)
         for node in model.graph.nodes:
             removed |= drop(node, _of_integers)
+            removed |= drop(node, lambda value, _: value in infinite)
             if _is_unfit(node, reached):
                 removed |= drop(node)
         drop_references(model, removed)
@@ -89,6 +111,33 @@ def _restore(node: Node, target: Any, args: tuple[Any, ...]) -> list[Node]:
             node.update_arg(position, before)
             constants.append(after)
     return constants
+
+
+def _outputs(model: GraphModule) -> list[Any]:
+    [output] = model.graph.find_nodes(op="output")
+    return tree_leaves(output.args)
+
+
+def _dtype(node: Any) -> torch.dtype | None:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return value.dtype if isinstance(value, torch.Tensor) else None
+
+
+def _restore_types(model: GraphModule, types: list[torch.dtype | None]) -> bool:
+    """Gives outputs of whole numbers their types again; returns whether one had lost it."""
+    [output] = model.graph.find_nodes(op="output")
+    flat, spec = tree_flatten(output.args)
+    changed = False
+    for place, (node, dtype) in enumerate(zip(flat, types, strict=False)):
+        got = _dtype(node)
+        if dtype is None or got in (None, dtype) or dtype.is_floating_point:
+            continue
+        with model.graph.inserting_before(output):
+            flat[place] = model.graph.call_function(torch.ops.aten.to.dtype, (node, dtype))
+        flat[place].meta = {**node.meta, "val": node.meta["val"].to(dtype)}
+        changed = True
+    output.args = tree_unflatten(flat, spec)
+    return changed
 
 
 def _remove(model: GraphModule, constant: Node) -> None:
@@ -142,6 +191,24 @@ def _of_inputs(model: GraphModule) -> set[Node]:
         if node.op == "placeholder" or not reached.isdisjoint(node.all_input_nodes):
             reached.add(node)
     return reached
+
+
+def _infinite(model: GraphModule) -> set[Node]:
+    """The nodes whose values hold infinities that the model writes there."""
+    found: set[Node] = set()
+    for node in model.graph.nodes:
+        name = str(node.target).removeprefix("aten.").partition(".")[0].rstrip("_")
+        if node.op == "get_attr":
+            value = operator.attrgetter(str(node.target))(model)
+            is_infinite = isinstance(value, torch.Tensor) and bool(torch.isinf(value).any())
+        elif name in _FILLING:
+            is_infinite = any(isinstance(a, float) and math.isinf(a) for a in node.args)
+        else:
+            is_infinite = False
+        keeps = name in _FILLING | _KEEPING_INFINITIES
+        if is_infinite or (keeps and not found.isdisjoint(node.all_input_nodes)):
+            found.add(node)
+    return found
 
 
 def _is_unfit(node: Node, reached: set[Node]) -> bool:

@@ -64,7 +64,7 @@ def test_a_residual_connection() -> None:
     last = _call(graph, first, between)
     assert not partitioner._validate_partition({first, last})
     assert arm_partitions._connected({first, last}) == [{first, last}], "what upstream leaves"
-    assert arm_partitions.acyclic({first, last}) == [{first}, {last}]
+    assert arm_partitions.parts_of({first, last}) == [{first}, {last}]
 
 
 def test_floats_stay_in_one_part() -> None:
@@ -86,7 +86,7 @@ def test_floats_stay_in_one_part() -> None:
     end = call("q", call("f", between))
     nodes = {quantized, first, middle, last, end, *end.all_input_nodes}
     assert not partitioner._validate_partition(nodes)
-    parts = arm_partitions.acyclic(nodes)
+    parts = arm_partitions.parts_of(nodes)
     assert {quantized} in parts
     assert {end, *end.all_input_nodes} in parts
     assert not any({first, last} & part for part in parts)
@@ -97,7 +97,7 @@ def test_what_upstream_splits_well_stays() -> None:
     first = _call(graph, graph.placeholder("x"))
     last = _call(graph, _call(graph, first))
     more = _call(graph, last)
-    assert arm_partitions.acyclic({first, last, more}) == [{first}, {last, more}]
+    assert arm_partitions.parts_of({first, last, more}) == [{first}, {last, more}]
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -109,7 +109,7 @@ def test_any_graph(seed: int) -> None:
     for _ in range(30):
         nodes.append(_call(graph, *chance.sample(nodes, min(len(nodes), chance.randint(1, 3)))))
     chosen = {node for node in nodes[1:] if chance.random() < 0.7}
-    parts = arm_partitions.acyclic(chosen)
+    parts = arm_partitions.parts_of(chosen)
     assert sorted(n.name for part in parts for n in part) == sorted(n.name for n in chosen)
     part_of = {node: number for number, part in enumerate(parts) for node in part}
     fused: dict[Any, set[Any]] = {}

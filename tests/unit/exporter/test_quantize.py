@@ -149,3 +149,50 @@ def test_calibration_leaves_no_trace_in_a_quantizers_own_graph() -> None:
     (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
     assert not result.last.any()
     assert not net.last.any()
+
+
+class Causal(torch.nn.Module):
+    """A masked sum of a linear layer and its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(4, 4, dtype=torch.bool).triu(1)
+        return (self.linear(x).masked_fill(mask, float("-inf")) * 2).softmax(-1)
+
+
+def test_infinities_get_no_scale() -> None:
+    """Their scale would be that of the numbers beside them, where -inf is the least of these."""
+    net = Causal().eval()
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(False)]))
+    inputs = (4 * torch.eye(4),)
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    got = result(*inputs)
+    assert not got.triu(1).any(), "what is masked counts for nothing"
+    torch.testing.assert_close(got, net(*inputs), atol=0.1, rtol=0)
+
+
+class Narrowing(Eager):
+    """Gives whole numbers 32 bits, as Arm's quantizers do."""
+
+    def transform_for_annotation(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        [output] = model.graph.find_nodes(op="output")
+        [node] = [n for n in output.args[0] if n.meta["val"].dtype == torch.int64]
+        with model.graph.inserting_before(output):
+            narrow = model.graph.call_function(torch.ops.aten.to.dtype, (node, torch.int32))
+        narrow.meta["val"] = node.meta["val"].to(torch.int32)
+        output.replace_input_with(node, narrow)
+        return model
+
+
+def test_outputs_of_whole_numbers_keep_their_type() -> None:
+    net = Positions().eval()
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Narrowing(False)]))
+    inputs = (torch.tensor([1, 5]),)
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    assert torch.equal(result(*inputs)[1], net(*inputs)[1])
+    assert result(*inputs)[1].dtype == torch.int64
