@@ -9,8 +9,8 @@ import mlx_emulator
 
 # Rare in models, or made for GPUs only.
 _ELSEWHERE = {
-    *("ArgPartitionNode", "AsStridedNode", "GatherMmNode", "GatherNode"),
-    *("GatherQmmNode", "IfNode", "MedianNode", "MetalKernelNode", "PartitionNode"),
+    *("AsStridedNode", "GatherMmNode", "GatherNode"),
+    *("GatherQmmNode", "IfNode", "MedianNode", "MetalKernelNode"),
     *("RandomBitsNode", "ScanNode", "ScatterAddNode", "UpdateAndAttendNode"),
 }
 
