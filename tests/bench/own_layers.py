@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import actions
-from own_layers_table import OWN, SPEEDS, TRANSFORMERS, table
+from etllm.variants import SPEEDS
+from own_layers_table import OWN, TRANSFORMERS, table
 
 CONTEXTS = (512, 2048)
 # Of config.json on the hub.

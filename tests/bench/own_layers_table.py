@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etllm.variants import SPEEDS
+
 OWN, TRANSFORMERS = "own", "transformers"
-# Of a row: reading and writing while the context is nearly empty, and at its end.
-SPEEDS = ("read", "read_full", "write", "write_full")
 # Keys of which less is better.
 COSTS = ("bytes", "lowering_cpu_seconds")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from etllm.variants import SPEEDS
+
 
 def speed_table(results: Mapping[str, Any]) -> str:
     """Renders the results of `//tests/bench:speed` as Markdown."""
@@ -16,7 +18,7 @@ def speed_table(results: Mapping[str, Any]) -> str:
             [
                 f"`{row['variant']}`",
                 f"{row['context']:,}",
-                *(f"{row[key]:.0f}" for key in ("read", "read_full", "write", "write_full")),
+                *(f"{row[key]:.0f}" for key in SPEEDS),
                 f"{row['memory_bytes'] / 1e6:.0f} MB" if "memory_bytes" in row else "",
                 f"{row['bytes'] / 1e6:.1f} MB",
                 f"{row['perplexity']:.2f}" if "perplexity" in row else "",
