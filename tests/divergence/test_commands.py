@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 _HERE = Path("tests/divergence").absolute()
 
 
@@ -43,6 +45,7 @@ def test_clamp_is_named_and_reduced_and_compared(tmp_path: Path) -> None:
     assert "blocks.0.clamp" in {row["name"] for row in worse if row["after_db"] < row["before_db"]}
 
 
+@pytest.mark.release
 def test_none_is_named_and_the_target_has_inputs(tmp_path: Path) -> None:
     result = divergence("detector_fp32", tmp_path)
     assert result["samples"] == 2

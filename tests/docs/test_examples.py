@@ -38,6 +38,7 @@ def placed(folder: Path, app: str) -> list[str]:
     return (folder / f"bazel-bin/{app}.txt").read_text().splitlines()
 
 
+@pytest.mark.release
 def test_the_android_app(player: Player, android: str) -> None:
     """All targets can be analyzed, and the Java is compiled against the AAR's classes. The app's
     language model is not lowered for this: it is that of the example llm."""

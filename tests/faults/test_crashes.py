@@ -20,7 +20,7 @@ from exporter_process import PORTABLE, Exporter, flags, run_once
         ("fills_the_disk", "Cannot write out: File too large"),
     ],
 )
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 def test_worker_goes_on(exporter: Exporter, tmp_path: Path, entry_point: str, message: str) -> None:
     """Each is reported, and the next request succeeds."""
     assert message in exporter.refuse(flags(tmp_path / "out", f"faulty:{entry_point}", PORTABLE))

@@ -22,6 +22,7 @@ _RAN = sorted(
 )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("task", "architecture"), _SAMPLE)
 def test_sample(task: str, architecture: str) -> None:
     assert _result("fp32", task, architecture) == {"result": "ran"}

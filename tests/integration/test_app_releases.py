@@ -20,6 +20,8 @@ from license_expression import get_spdx_licensing
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import FOR_APPS, NOT_OPTIMIZED, Workspace, bazels_compiler
 
+pytestmark = pytest.mark.release
+
 _FILES = {
     "SHA256SUMS",
     "assets/labels/words.txt",
@@ -183,7 +185,6 @@ def test_copying_it_out(workspace: Workspace, tmp_path: Path) -> None:
     shutil.rmtree(copy)
 
 
-@pytest.mark.release
 def test_the_same_bytes_elsewhere(workspace: Workspace, tmp_path: Path) -> None:
     """In another folder and output base."""
     other = Workspace(

@@ -15,6 +15,8 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
 
+pytestmark = pytest.mark.release
+
 
 @pytest.fixture(scope="module")
 def workspace(apps: Workspace) -> Workspace:

@@ -310,6 +310,7 @@ def test_an_adapter_of_another_rank_is_refused(workspace: Workspace) -> None:
     assert expected in printed
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("precision", ["int8_dynamic", "int8_static"])
 def test_an_unsafe_weight_cache_is_recorded(workspace: Workspace, precision: str) -> None:
     """Equal integers with different scales share a key."""

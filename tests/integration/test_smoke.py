@@ -311,6 +311,7 @@ def test_a_report_has_the_accuracy_of_quantization(workspace: Workspace) -> None
         assert 15 < output["sqnr_db"] < 80
 
 
+@pytest.mark.release
 def test_what_can_be_run_beside_a_program(workspace: Workspace) -> None:
     """No pattern builds a companion or fetches its packages; it runs the built program."""
     workspace.run("build", "--nobuild", "//...")

@@ -170,6 +170,7 @@ _OF_LAYERS = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("place", range(len(_OF_LAYERS)))
 @pytest.mark.parametrize("beside", [{}, {"rope_theta": 90.0, "rope_local_base_freq": 30.0}])
 def test_rotary_embeddings_of_gemma3s_layers(
@@ -181,6 +182,7 @@ def test_rotary_embeddings_of_gemma3s_layers(
     assert _difference(tmp_path) < 1e-4
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("family", "values"),
     [
@@ -207,6 +209,7 @@ def test_keys_mean_what_the_class_makes_of_them(
     assert _difference(tmp_path) < 1e-4
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("family", ["gemma2", "llama", "qwen3"])
 @pytest.mark.parametrize("tie", [True, False])
 @pytest.mark.parametrize("differs", [True, False])

@@ -60,6 +60,7 @@ def spec_of(folder: Path, dtype: str = "fp32") -> ModelSpec:
     return entry.build(ModelContext({"backends": "portable"}, files, "//m:llm"))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("family", sorted(tiny_checkpoint.FAMILIES))
 def test_logits_equal_those_of_transformers(family: str, tmp_path: Path) -> None:
     large_scores(family, tmp_path)
@@ -72,6 +73,7 @@ def test_logits_equal_those_of_transformers(family: str, tmp_path: Path) -> None
     assert error < 1e-3, "of scores so large, float32 keeps two digits behind the point"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("family", ["gemma3_text", "mistral"])
 @pytest.mark.parametrize("factor", [1.0, 600.0])
@@ -90,6 +92,7 @@ def test_what_is_hidden_changes_nothing(
             assert torch.equal(used(*call), fresh(*call))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("family", "dtype", "factor"),
     [("llama", "fp32", 2000.0), ("mistral", "fp16", 600.0)],

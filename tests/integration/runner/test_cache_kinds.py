@@ -151,7 +151,7 @@ def check_pair(recipe: str, kind: str, difference: str, **options: Any) -> None:
 
 
 @pytest.mark.parametrize(("recipe", "kind"), SAMPLE)
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_a_sample(recipe: str, kind: str) -> None:
     for difference in SAMPLE[recipe, kind]:
         check_pair(recipe, kind, difference)

@@ -53,7 +53,7 @@ def test_truncated_files(name: str, suffix: str, copied: Callable[[str], Path]) 
 
 @pytest.mark.parametrize("name", [*SEPARATE, "embedded", "methods", "types"])
 @pytest.mark.parametrize("suffix", [".pte", ".ptd"])
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 def test_flipped_files_never_crash(name: str, suffix: str, copied: Callable[[str], Path]) -> None:
     program = copied(name)
     victim = program.with_suffix(suffix)
@@ -67,6 +67,7 @@ def test_flipped_files_never_crash(name: str, suffix: str, copied: Callable[[str
         run("--program", program, *data_options(program), *method)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SEPARATE)
 @pytest.mark.parametrize("suffix", [".pte", ".ptd"])
 def test_flipped_files_are_found(name: str, suffix: str, copied: Callable[[str], Path]) -> None:
@@ -101,6 +102,7 @@ def test_tables_outside_of_the_file(suffix: str, root: int, copied: Callable[[st
     assert f"{victim} is damaged: its tables lead outside of them" in result.error
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("suffix", [".pte", ".ptd", ".manifest.json"])
 def test_garbage(suffix: str, copied: Callable[[str], Path]) -> None:
     program = copied("xnnpack")

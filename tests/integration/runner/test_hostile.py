@@ -57,6 +57,7 @@ def bounded(arguments: Sequence[str | Path]) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_one_sentence(case: Case, tmp_path: Path) -> None:
     path = written(case.kind, case.data, tmp_path)

@@ -78,6 +78,7 @@ def test_the_context_ends_an_answer(tokenizer: Path, counting: Path) -> None:
     assert "17 tokens, and " in result.error and "holds 16 (get_max_context_len)" in result.error
 
 
+@pytest.mark.release
 def test_programs_that_are_no_language_models(tokenizer: Path, tmp_path: Path) -> None:
     other = write(tmp_path / "other.pte", Counting(), {"encode": None})
     assert "other.pte is not a language model" in result_of(other, tokenizer, 1, 1).error
@@ -119,6 +120,7 @@ def test_large_and_infinite_logits_do_not_overflow(tokenizer: Path, tmp_path: Pa
     assert answer(program, tokenizer, 1, 3, "--temperature", "1")["tokens"] == [1, 1, 1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("temperature", ["0", "1e-6", "1", "50"])
 def test_the_first_infinite_logit_is_taken(
     tokenizer: Path, tmp_path: Path, temperature: str
@@ -128,6 +130,7 @@ def test_the_first_infinite_logit_is_taken(
     assert tokens == [1] * 10
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("temperature", ["0", "1"])
 @pytest.mark.parametrize(
     ("logits", "words"),

@@ -719,6 +719,7 @@ LENGTHS += [
 ]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("truncation", "padding"), LENGTHS)
 def test_lengths(truncation: Any, padding: Any, tmp_path: Path) -> None:
     """Cuts and pads as Hugging Face's; a conversation is refused."""

@@ -88,13 +88,14 @@ def test_what_no_runtime_has(refused: Callable[..., dict[str, str]], name: str) 
     assert refused(net, sample)[operator] == reason
 
 
+@pytest.mark.release
 def test_embeddings_that_fit(refused: Callable[..., dict[str, str]]) -> None:
     """The last size that a texture holds goes to Vulkan."""
     net = nn.Sequential(nn.Embedding(16384, 4), nn.ReLU())
     assert refused(net, torch.tensor([[1, 2]])) == {}
 
 
-@pytest.mark.few(1)
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("runtime", "has"), [("", True), ("1.5.1", True), ("1.4.0", True), ("1.3.1", False)]
 )

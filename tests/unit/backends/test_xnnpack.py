@@ -107,6 +107,7 @@ _SOME = dict([*_CASES.items()][::6])
 _SOFTMAX = {name: function for name, function in _CASES.items() if "softmax" in name}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("recipe", "least", "cases"),
     [

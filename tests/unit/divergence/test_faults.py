@@ -131,7 +131,7 @@ def test_fault_that_taps_hide_is_found_by_cuts(fault: Fault) -> None:
     assert result.notes[0].startswith("Taps change the outputs: ")
 
 
-@pytest.mark.few(1)
+@pytest.mark.release
 @pytest.mark.parametrize("name", ["fp32", INT8, "int8_dynamic_act_int4_weight"])
 @pytest.mark.parametrize("kind", [Detector, WindowedDetector, Mlp])
 def test_none_is_named_without_a_fault(kind: Any, name: str) -> None:

@@ -161,7 +161,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.release
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_module_with_the_faulty_kernel_is_named(fault: KernelFault) -> None:
     net, inputs = made(fault.net)

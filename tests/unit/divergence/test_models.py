@@ -105,6 +105,7 @@ def test_methods_dynamic_shapes_and_state() -> None:
     assert results["count"].columns["program"].modules["fc"].sqnr_db > 80
 
 
+@pytest.mark.release
 def test_branches_are_left_out() -> None:
     torch.manual_seed(0)
     inputs = (torch.randn(1, 8),)

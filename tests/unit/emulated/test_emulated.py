@@ -258,6 +258,7 @@ def test_a_kernel_that_fails(tmp_path: Path) -> None:
         opened.run("forward", [np.ones(6, "f4")])
 
 
+@pytest.mark.few(4)
 # Last: it registers what no test before it has registered.
 @pytest.mark.parametrize("dtype", _TYPES, ids=lambda dtype: dtype.name)
 def test_torch_computes_every_type(tmp_path: Path, dtype: Any) -> None:

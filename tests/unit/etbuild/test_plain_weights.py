@@ -10,6 +10,7 @@ from torchao.quantization import quantize_
 from torchao.utils import unwrap_tensor_subclass
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("bits", "group", "stored"), [(8, 0, 64), (4, 32, 32), (4, 16, 32)])
 def test_the_numbers_are_torchaos(bits: int, group: int, stored: int, dtype: torch.dtype) -> None:

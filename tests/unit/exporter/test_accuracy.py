@@ -61,6 +61,7 @@ def states(module: torch.nn.Module) -> list[float]:
 RECIPES = ("int8_dynamic_act_int4_weight", "int8_static_per_channel", "int8_dynamic_per_channel")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", RECIPES)
 def test_each_output_has_a_ratio(name: str) -> None:
     """torchao's and PT2E's, on the example inputs."""

@@ -186,6 +186,7 @@ def test_values_that_were_lost(net: torch.nn.Module, recipe: str, tmp_path: Path
     _check_in_a_row(net, [x, -x, x.flip(0) + 0.1], recipe, tmp_path)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("seed", "recipe"),
     [

@@ -325,7 +325,7 @@ def run(manager: Any, inputs: tuple[torch.Tensor, ...], to: Path) -> list[torch.
         return [arrays.to_torch(x) for x in outputs_of(program, "forward", arguments)]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("recipe", [portable, xnnpack])
 @pytest.mark.parametrize("group", sorted(GROUPS))
 def test_the_runtime_gives_eagers_values(

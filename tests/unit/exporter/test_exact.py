@@ -292,6 +292,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("recipe", [portable, xnnpack])
 def test_the_runtime_gives_eagers_values(
     recipe: Callable[[], ExportRecipe], tmp_path: Path

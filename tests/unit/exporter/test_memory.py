@@ -93,6 +93,7 @@ def test_methods_share_their_state(backend: str, tmp_path: Path) -> None:
         assert torch.equal(method.execute([inputs])[0], torch.full((4, 8), expected))
 
 
+@pytest.mark.release
 def test_programs_are_as_upstreams_without_it_and_the_same_each_time_with_it(
     tmp_path: Path,
 ) -> None:

@@ -188,6 +188,7 @@ def linked_folder(recipe: ExportRecipe, folder: Path) -> Lowered:
     return Lowered(folder / "lowered")
 
 
+@pytest.mark.release
 def test_programs_share_the_layers_that_are_equal(tmp_path: Path) -> None:
     """A foundation serves a program that has one layer in another precision; the rest is named."""
     base = linked_folder(made(_INT4), tmp_path / "base")

@@ -75,6 +75,7 @@ def recipe(name: str) -> ExportRecipe:
     return ExportRecipe(name="portable") if name == "portable" else xnnpack(name)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["portable", "fp32"])
 @pytest.mark.parametrize(
     ("read", "in_place"),
@@ -117,6 +118,7 @@ class Parts(nn.Module):
         return torch.cat([torch.bmm(x.unsqueeze(0), part.permute(0, 2, 1)) for part in parts])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["portable", "fp32"])
 @pytest.mark.parametrize("doubled", [False, True])
 def test_a_prefix_of_a_part(doubled: bool, name: str, tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ PICTURE = torch.randn(2, 3, 4, 6, generator=torch.Generator().manual_seed(0))
 SCALE = torch.tensor([0.5, 1.0, 2.0])
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("recipe", ["portable", "fp32"])
 @pytest.mark.parametrize(
     "function",
@@ -216,6 +216,7 @@ OF_GRAY = (
 )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("recipe", ["portable", "fp32"])
 def test_orders_that_name_the_same_memory(recipe: str, tmp_path: Path) -> None:
     """Pictures of one channel, column or element lie in rows and have their channels last."""

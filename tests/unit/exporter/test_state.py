@@ -230,6 +230,7 @@ class Kept(torch.nn.Module):
         return self.part.rows[0] * 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("strict", [True, False, None])
 def test_a_buffer_that_is_assigned(strict: bool | None, tmp_path: Path) -> None:
     net, program = Assigned(), tmp_path / "net.pte"

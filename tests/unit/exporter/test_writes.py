@@ -211,6 +211,7 @@ def test_an_index_that_may_be_negative(line: str, tmp_path: Path) -> None:
     assert {"aten::index_put_", "aten::lt"} <= set(used) and "aten::index_put" not in used
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("line", lines(COPIED, 6))
 def test_all_other_writes_are_copied_back(line: str, tmp_path: Path) -> None:
     used = operators(Written(line), tmp_path / "net.pte", list(calls()))

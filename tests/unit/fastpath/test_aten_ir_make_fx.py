@@ -90,6 +90,7 @@ def nodes(program: ExportedProgram) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("net", [nets.diamond, nets.outputs, nets.state, nets.tied, nets.picture])
 def test_the_nodes_that_upstream_makes(
     net: Callable[[], ModelSpec], traced: list[GraphModule], kept: list[str]

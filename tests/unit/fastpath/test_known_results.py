@@ -90,7 +90,7 @@ def _leaves(value: Any) -> list[FakeTensor]:
 
 @pytest.mark.parametrize("net", [nets.diamond, nets.outputs, nets.attention, nets.picture])
 @pytest.mark.parametrize("recipe", ["fp32", "int8_dynamic_act_int4_weight"])
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 def test_delegates_give_what_their_graphs_would(
     net: Any, recipe: str, delegated: list[tuple[LoweredBackendModule, Any]]
 ) -> None:

@@ -48,7 +48,7 @@ _RARE_PAIRS = [
         *(pytest.param(*pair, marks=pytest.mark.release) for pair in _RARE_PAIRS),
     ],
 )
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_same_bytes(net: Callable[[], ModelSpec], recipe: str) -> None:
     """Every unit is in place, and none shows."""
     stock, fast = (digest(_made(net), recipes.ALL[recipe](), path) for path in ("stock", "fast"))

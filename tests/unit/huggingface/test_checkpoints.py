@@ -82,6 +82,7 @@ _MEAN, _STD = [0.5, 0.4, 0.3], [0.2, 0.25, 0.4]
 _CLASS = [0.5] * 3
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("values", "mean", "deviation"),
     [

@@ -158,6 +158,7 @@ def compare(model: Any, step: Any, calls: list[tuple[int, int]], share: float = 
             assert worst < share, f"tokens {start} to {end}: {worst:.2g} of the spread"
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("architecture", "values", "own"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)]
 )
@@ -178,6 +179,7 @@ def test_token_by_token(
         compare(model, step, steps(prompt))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("yaml", "experts"),
     [(YAML + METHODS, False), (ONE, True)],
@@ -206,6 +208,7 @@ def test_programs(yaml: str, experts: bool, tmp_path: Path) -> None:
         compare(model, step, steps(5, 1 if experts else 12))
 
 
+@pytest.mark.release
 def test_states_read_one_token(tmp_path: Path) -> None:
     model = written("mamba", tmp_path, state_size=4)
     spec = entry.build(target(tmp_path, ONE))

@@ -37,6 +37,7 @@ def check(got: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(got, expected, atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "class_name", "task", "outputs"),
     [
@@ -192,6 +193,7 @@ def test_linear_layers_of_decoders_are_quantized(tmp_path: Path) -> None:
     assert 1e-3 < error < 0.7, "4 bits are neither exact nor far off"
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("name", "class_name"),
     [

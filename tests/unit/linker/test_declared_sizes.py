@@ -114,7 +114,7 @@ def built(case: str, recipe: str, folder: Path) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
 @pytest.mark.parametrize("case", sorted(CASES))
-@pytest.mark.few(9)
+@pytest.mark.few(4)
 def test_sizes(case: str, recipe: str, tmp_path: Path) -> None:
     program, own_manifest = built(case, recipe, tmp_path)
     net, _, _, taken, refused = CASES[case]

@@ -77,6 +77,7 @@ def lowered(name: str, folder: Path) -> tuple[Path, Any, ModelSpec]:
     return path, manager, model
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_link(name: str, tmp_path: Path) -> None:
     """Embedded: upstream's bytes. Separate: eager's numbers, and nothing of the weights inside."""

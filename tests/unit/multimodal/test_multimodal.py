@@ -318,6 +318,7 @@ def played(spec: ModelSpec, name: str) -> tuple[list[int], int]:
     return answer, media.shape[1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "name",
     [
@@ -448,6 +449,7 @@ def test_an_image_whose_places_depend_on_where_it_is_is_refused(tmp_path: Path) 
         spec_of(hf.HunYuanVLForConditionalGeneration(config), tmp_path, image_size="64x64")
 
 
+@pytest.mark.release
 def test_an_encoder_reads_an_image_and_a_prompt(tmp_path: Path) -> None:
     """Florence 2, whose decoder reads what its encoder returned of both."""
     stages = {"depths": [1] * 4, "embed_dim": [16, 16, 32, 32], "num_heads": [2] * 4}

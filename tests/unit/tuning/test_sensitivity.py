@@ -361,6 +361,7 @@ class Kinds(torch.nn.Module):
         return tuple(part(x) for part, x in zip(self.parts.values(), inputs, strict=True))
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "name",
     [

@@ -100,6 +100,7 @@ def test_the_program_is_what_was_trained(builder: Any, tmp_path: Path) -> None:
     assert lowered(made(builder), spec(), checkpoint) == program
 
 
+@pytest.mark.release
 def test_the_example_is_better_than_without_training() -> None:
     """By at least 2 dB, against what its data come from; with another seed than the example's."""
     found = importlib.util.spec_from_file_location("example_qat", EXAMPLE / "net.py")
