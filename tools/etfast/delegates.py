@@ -109,11 +109,14 @@ def _constant(source: Node) -> Any:
 def _results(output: Node, graph: Graph) -> list[FakeTensor]:
     sources = pytree.tree_leaves(output.args[0])
     values = [source.meta["val"] for source in sources if isinstance(source, Node)]
-    inputs = {id(node.meta.get("val")) for node in graph.find_nodes(op="placeholder")}
+    inputs = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
+    ids = set(map(id, inputs))
     if (
         len(values) < len(sources)
         or len({id(value) for value in values}) < len(values)
-        or any(type(v) is not FakeTensor or id(v) in inputs or not repeatable(v) for v in values)
+        or any(
+            type(v) is not FakeTensor or id(v) in ids or not repeatable(v, inputs) for v in values
+        )
         or any(value.requires_grad for value in values)
     ):
         raise _Unknown

@@ -10,10 +10,10 @@ Why it is equivalent: a result is taken over only where it came from running the
 the very same fake tensors and on equal numbers, which is written down with the result when it is
 computed. What is computed anew and turns out to say the same as what the node had before gives way
 to that, so that what depends on it is known, too. Not taken over are results that may differ each
-time: with sizes that depend on data, constants, of operators that write to or view their inputs;
-nor what was computed before a symbolic size was replaced by what became known of it. Graphs with
-control flow are upstream's: there each branch is compared with what it is called with, and that
-must be as new as the branch.
+time: with sizes that depend on data and are not their arguments', constants, of operators that
+write to or view their inputs; nor what was computed before more became known of a symbolic size.
+Graphs with control flow are upstream's: there each branch is compared with what it is called with,
+and that must be as new as the branch.
 """
 
 from __future__ import annotations
@@ -140,20 +140,20 @@ def _replacement(value_of: type, owner: Any) -> Any:
         elif key is None:
             res_data = getattr(self.interpreter, kind)(target, args_data, kwargs_data)
         else:
-            ids = {id(leaf) for leaf in pytree.tree_leaves((args_data, kwargs_data))}
+            leaves = pytree.tree_leaves((args_data, kwargs_data))
             what = mode, run, args_data, kwargs_data
             result = None
             if run is None:
                 result = delegates.outputs(args_data[0], args_data[1:], mode)
                 if result is not None and isinstance(known, list | tuple):
                     known = type(result)(known)
-            elif known is not None and seen.holds(*what, known, ids):
+            elif known is not None and seen.holds(*what, known, leaves):
                 result = known
             if result is None:
                 result = self.interpreter.call_function(target, args_data, kwargs_data)
                 if run is not None:
-                    seen.put(*what, result, ids)
-            res_data = kept_result(result, known, key, ids)
+                    seen.put(*what, result, leaves)
+            res_data = kept_result(result, known, key, leaves)
         name = None
         if isinstance(target, OpOverload):
             name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)

@@ -31,15 +31,16 @@ def description(tensor: torch.Tensor) -> tuple[Any, ...]:
     )
 
 
-def learned(value: Any) -> int:
-    """Counts how often its symbols were replaced by what became known of them; 0: it has none.
+def learned(value: Any) -> tuple[int, int] | None:
+    """Counts how often more became known of symbols like a tensor's; None: it has none.
 
-    A pass may fix a size while it runs. What was made before then still has the symbol, where
-    upstream, which makes it again, has the number.
+    A pass may fix a size while it runs, or assert something of it. What was made before then still
+    has the symbol, where upstream, which makes it again, has the number.
     """
     if type(value) is not FakeTensor or not value._has_symbolic_sizes_strides:
-        return 0
-    return value.fake_mode.shape_env._replacements_version_counter
+        return None
+    known = value.fake_mode.shape_env
+    return known._replacements_version_counter, known.num_deferred_runtime_asserts
 
 
 class Note:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import (
+    free_unbacked_symbols,
+    has_free_unbacked_symbols,
+)
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from etfast.fake_tensors import Note, description, learned
@@ -96,7 +100,7 @@ def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 def _description(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Describes a tensor that has no values."""
-    if type(tensor) is not FakeTensor or not repeatable(tensor):
+    if type(tensor) is not FakeTensor or not _is_shape_alone(tensor):
         raise _Unknown
     return description(tensor), torch._C._dispatch_keys(tensor).raw_repr()
 
@@ -141,14 +145,15 @@ def _came_from(tensor: FakeTensor, key: tuple[Any, ...], position: tuple[int, in
     return origins is not None and tensor.constant is None and origins.get(key) == position
 
 
-def kept_result(value: Any, known: Any, key: tuple[Any, ...], arguments: set[int]) -> Any:
+def kept_result(value: Any, known: Any, key: tuple[Any, ...], arguments: Sequence[Any]) -> Any:
     """Writes down with a result what it was computed from.
 
     Args:
       value: the result.
       known: the result that the node had before, of whatever; None: it had none.
       key: what it was computed from.
-      arguments: ids of the operator's tensors: one that is returned as it is came from elsewhere.
+      arguments: the operator's tensors and numbers: a tensor that is returned as it is came from
+        elsewhere.
 
     Returns:
       The result; where that is no different from the known one the known one, so that what is
@@ -170,14 +175,15 @@ def kept_result(value: Any, known: Any, key: tuple[Any, ...], arguments: set[int
     return value
 
 
-def _said(value: Any, arguments: set[int]) -> Any:
+def _said(value: Any, arguments: Sequence[Any]) -> Any:
     """Describes a result, comparable; None: it has to be computed each time."""
     items = [value] if type(value) is FakeTensor else value
     if not isinstance(items, list | tuple) or not items:
         return None
-    if arguments.intersection(map(id, items)) or len(set(map(id, items))) < len(items):
+    ids = set(map(id, items))
+    if not ids.isdisjoint(map(id, arguments)) or len(ids) < len(items):
         return None
-    if any(type(item) is not FakeTensor for item in items):
+    if any(type(item) is not FakeTensor or not repeatable(item, arguments) for item in items):
         return None
     try:
         return (type(value), *((id(item.fake_mode), *_description(item)) for item in items))
@@ -199,7 +205,13 @@ class Seen:
         self._results: Any = weakref.WeakKeyDictionary()
 
     def put(
-        self, mode: Any, target: Any, args: Any, kwargs: Any, value: Any, ids: set[int]
+        self,
+        mode: Any,
+        target: Any,
+        args: Any,
+        kwargs: Any,
+        value: Any,
+        arguments: Sequence[Any],
     ) -> None:
         """Remembers a result.
 
@@ -209,28 +221,47 @@ class Seen:
           args: its arguments.
           kwargs: more of them.
           value: the result.
-          ids: of all its tensors.
+          arguments: all that args and kwargs have.
         """
-        key, said = _key(target, args, kwargs, _description), _said(value, ids)
+        key, said = _key(target, args, kwargs, _description), _said(value, arguments)
         if key is not None and said is not None:
             self._results.setdefault(mode, {})[key] = said
 
     def holds(
-        self, mode: Any, target: Any, args: Any, kwargs: Any, value: Any, ids: set[int]
+        self,
+        mode: Any,
+        target: Any,
+        args: Any,
+        kwargs: Any,
+        value: Any,
+        arguments: Sequence[Any],
     ) -> bool:
         """Tells whether a value says what the operator would give; arguments as of `put`."""
-        said = _said(value, ids)
+        said = _said(value, arguments)
         if said is None or mode not in self._results:
             return False
         key = _key(target, args, kwargs, _description)
         return key is not None and self._results[mode].get(key) == said
 
 
-def repeatable(tensor: FakeTensor) -> bool:
-    """Tells whether such a result comes out each time: it has no values and no sizes of its own."""
-    if tensor.constant is not None or tensor.real_tensor is not None:
+def repeatable(tensor: FakeTensor, arguments: Sequence[Any]) -> bool:
+    """Tells whether such a result comes out each time: it has no values and no sizes of its own.
+
+    Args:
+      tensor: of the result.
+      arguments: of the operator. Sizes that depend on data are theirs: each tracing of an operator
+        that makes one gives it a new name.
+    """
+    if not _is_shape_alone(tensor):
         return False
-    return not (tensor._has_symbolic_sizes_strides and has_free_unbacked_symbols(tensor))
+    if not (tensor._has_symbolic_sizes_strides and has_free_unbacked_symbols(tensor)):
+        return True
+    theirs = [a for a in arguments if type(a) is FakeTensor or type(a) in SYMBOLIC]
+    return free_unbacked_symbols(tensor) <= free_unbacked_symbols(theirs)
+
+
+def _is_shape_alone(tensor: FakeTensor) -> bool:
+    return tensor.constant is None and tensor.real_tensor is None
 
 
 _OPERATORS: dict[Any, bool] = {}

@@ -121,7 +121,7 @@ def test_behind_a_change_of_no_consequence_they_are_not() -> None:
 def _result(*args: Any, before: Any = None) -> tuple[Any, tuple[Any, ...]]:
     key = known_results.key_of(torch.ops.aten.add.Tensor, args, {})
     result = torch.ops.aten.add.Tensor(*args)
-    return known_results.kept_result(result, before, key, {id(arg) for arg in args}), key
+    return known_results.kept_result(result, before, key, args), key
 
 
 def test_keys_tell_arguments_apart() -> None:
@@ -234,16 +234,32 @@ def test_control_flow_is_found() -> None:
     assert not export_pass.has_control_flow(flat)
 
 
-def test_sizes_that_depend_on_data_are_not_kept() -> None:
-    """Each tracing gives them new names."""
+def test_sizes_that_depend_on_data_are_kept_where_they_are_the_arguments() -> None:
+    """Each tracing gives new names to those that an operator makes."""
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     env = ShapeEnv()
     with FakeTensorMode(shape_env=env) as mode:
         x = torch.empty(env.create_unbacked_symint())
         result, key = _result(x, x)
-        assert isinstance(result, FakeTensor)
-        assert not known_results.known_result(result, key, mode)
+        assert known_results.known_result(result, key, mode)
+        for size, expected in ((x.shape[0], True), (env.create_unbacked_symint(), False)):
+            made = known_results.kept_result(torch.empty(size), None, key, [x])
+            assert known_results.known_result(made, key, mode) is expected
+
+
+def test_what_becomes_known_of_sizes_that_depend_on_data_ends_what_is_known() -> None:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    env = ShapeEnv()
+    with FakeTensorMode(shape_env=env) as mode:
+        size = env.create_unbacked_symint()
+        x = torch.empty(size)
+        result, key = _result(x, x)
+        torch._check(size <= 8)
+        again = known_results.key_of(torch.ops.aten.add.Tensor, (x, x), {})
+        assert again is not None and again != key
+        assert not known_results.known_result(result, again, mode)
 
 
 class Asking(ExportPass):
