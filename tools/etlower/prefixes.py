@@ -71,10 +71,9 @@ def prefix(buffer: torch.Tensor, rows: Any, part: int | None = None) -> torch.Te
         self.cache.index_copy_(0, positions, values)
         seen = prefix(self.cache, length(positions[-1:] + 1, self.cache.shape[0]))
     """
-    source = buffer if part is None else buffer[part : part + 1]
-    dim = _rows_dim(part)
-    is_whole = isinstance(rows, int) and rows == buffer.shape[dim]
-    return source if is_whole else _prefix(buffer, rows, part)
+    if not isinstance(rows, int) or rows != buffer.shape[_rows_dim(part)]:
+        return _prefix(buffer, rows, part)
+    return buffer if part is None else buffer[part : part + 1]
 
 
 def _rows_dim(part: int | None) -> int:

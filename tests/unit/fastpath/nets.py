@@ -110,18 +110,22 @@ class Attention(nn.Module):
 
 
 class Prefix(nn.Module):
-    """Reads as many rows of a cache as have tokens: a size that follows from a value."""
+    """Reads as many rows of each head's cache as have tokens: a size that follows from a value."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fc = nn.Linear(32, 32)
-        self.register_buffer("cache", torch.zeros(16, 32))
+        self.register_buffer("cache", torch.zeros(2, 16, 16))
 
     def forward(self, x: Tensor, position: Tensor) -> Tensor:
         rows = length(position + x.shape[0], 16)
-        self.cache.index_copy_(0, torch.arange(x.shape[0]) + position, self.fc(x))
-        keys = prefix(self.cache, rows).unsqueeze(0).permute(0, 2, 1)
-        return torch.bmm(x.unsqueeze(0), keys).softmax(-1)
+        keys, queries = (y.view(-1, 2, 16).permute(1, 0, 2) for y in (self.fc(x), x))
+        self.cache.index_copy_(1, torch.arange(x.shape[0]) + position, keys)
+        scores = [
+            torch.bmm(query, prefix(self.cache, rows, head).permute(0, 2, 1))
+            for head, query in enumerate(queries.split(1))
+        ]
+        return torch.cat(scores).softmax(-1)
 
 
 class Picture(nn.Module):
