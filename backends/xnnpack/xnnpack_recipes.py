@@ -28,6 +28,7 @@ from executorch.backends.xnnpack.partition.config import (
     ConvolutionConfig,
     LinearConfig,
     MaxDimConfig,
+    MaxPool2dConfig,
     PreluConfig,
     SoftmaxConfig,
     UpsampleBilinear2dConfig,
@@ -45,7 +46,7 @@ from executorch.exir.backend.partitioner import PartitionResult
 from executorch.exir.backend.utils import WhyNoPartition
 from executorch.export import ExportRecipe
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import (
     has_free_unbacked_symbols,
     statically_known_true,
@@ -144,7 +145,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if upstreams is not None and ctx.exact("bilinear"):
             configs[UpsampleBilinear2dConfig.target_name] = ours = _Bilinear()
             ours.enabled_precision_types = upstreams.enabled_precision_types
-        for ours in (_AvgPool, _Convolution, _Pad, _PReLU, _Softmax):
+        for ours in (_AvgPool, _Convolution, _MaxPool, _Pad, _PReLU, _Softmax):
             if ours.target_name in configs:
                 configs[ours.target_name].__class__ = ours
         # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
@@ -158,7 +159,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if not _PT2E[kind]["is_dynamic"]:
             folds = [] if ctx.qat else [fold_constants]
             recipe.quantization_recipe.pre_prepare_passes = [*folds, own_biases]
-    exact = write_out(*ctx.exact("addmm", "gelu"))
+    exact = write_out(*ctx.exact("addmm", "gelu"), "hardtanh")
     recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact]
     if ctx.options.boolean("share_mutable_buffers", default=False):
         share_mutable_buffers(recipe, ctx.label)
@@ -179,7 +180,30 @@ class _XnnpackPartitioner(XnnpackPartitioner):
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags what XNNPACK takes."""
         with replaced((xnnpack_config, "has_free_unbacked_symbols", _may_be_empty)):
-            return super().partition(exported_program)
+            result = super().partition(exported_program)
+        _leave_copies(exported_program.graph)
+        return result
+
+
+def _leave_copies(graph: Graph) -> None:
+    """Leaves out copies that XNNPACK's lowering fails with.
+
+    It drops copies, and a delegate cannot hand out a tensor twice, or one that it was given.
+    """
+    for node in graph.nodes:
+        tag = node.meta.get("delegation_tag")
+        if tag is None or "_clone_dim_order.default" not in str(node.target):
+            continue
+        source = node.args[0]
+        if source.meta["val"].dim_order() != node.meta["val"].dim_order():
+            continue
+        own = [user for user in node.users if user.meta.get("delegation_tag") == tag]
+        is_given = source.meta.get("delegation_tag") != tag
+        is_handed_out = any(user.meta.get("delegation_tag") != tag for user in source.users)
+        if len(own) < len(node.users) and (is_given or is_handed_out):
+            for user in own:
+                user.replace_input_with(node, source)
+            del node.meta["delegation_tag"]
 
 
 def _may_be_empty(tensor: torch.Tensor) -> bool:
@@ -236,6 +260,13 @@ def _has_channels(node: Node) -> bool:
 
 
 class _AvgPool(AvgPoolingConfig):
+    """Upstream's, without pictures that are no batch, with which its lowering fails."""
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        return _has_channels(node) and super().check_constraints(node, ep)
+
+
+class _MaxPool(MaxPool2dConfig):
     """Upstream's, without pictures that are no batch, with which its lowering fails."""
 
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:

@@ -21,7 +21,8 @@ def nets() -> Iterator[Net]:
     """All nets of the tables, in the order of their operators."""
     tables = (
         _convolutions, _transposed, _average_pools, _max_pools, _resized, _paddings, _reductions,
-        _special_numbers, _whole_numbers, _types, _layouts, _gray, _matrices, _directly, _dynamic,
+        _special_numbers, _whole_numbers, _types, _layouts, _copies, _gray, _matrices, _directly,
+        _dynamic,
     )  # fmt: skip
     made = [net for table in tables for net in table()]
     yield from sorted(made, key=lambda net: (net.operator, net.dtype, bool(net.more)))
@@ -322,6 +323,34 @@ def _layouts() -> Iterator[Net]:
         if layout == "channels last":
             yield _net(name, lambda x, f=function, m=make: f(m(x).relu()).neg(), inputs,
                        note="channels last, between others")  # fmt: skip
+
+
+def _copies() -> Iterator[Net]:
+    """Tensors and their copies beside each other, weights with channels last, and in place."""
+    picture, whole = _values(2, 3, 6, 6), _values(9, dtype=torch.int64)
+    last = _values(4, 3, 3, 3).to(memory_format=torch.channels_last)
+    functions: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
+        "clone": (lambda x: _with_copies(x.relu()), picture),
+        "clone/dropout": (lambda x: (x + 1, F.dropout(x + 1, 0.5, False)), picture),
+        "nn.functional.conv2d": (lambda x: F.conv2d(x, last) + 1, picture),
+        "nn.functional.avg_pool2d": (
+            lambda x: F.lp_pool2d(F.conv2d(x, last).abs(), 2.0, 2),
+            picture,
+        ),
+        "remainder": (lambda x: x.clone().remainder_(3), whole),
+        "pow": (lambda x: x.clone().pow_(3), whole),
+        "floor_divide": (lambda x: x.clone().floor_divide_(x.flip(0)), whole.float()),
+        "nn.functional.hardtanh": (lambda x: F.hardtanh(x, -0.3), picture),
+        "var_mean": (lambda x: torch.var_mean(x[:, :1], 1), picture),
+    }
+    for name, (function, x) in functions.items():
+        operator, _, note = name.partition("/")
+        yield _net(operator, function, [x], note=f"{note or 'copies, orders or in place'}")
+
+
+def _with_copies(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    copy = x.clone()
+    return x, copy, copy * 2, x.cumsum(0), copy.clone().cumsum(0)
 
 
 def _gray() -> Iterator[Net]:

@@ -21,15 +21,13 @@ from etfast import path as fast_path
 from etlink import pte
 from etlower import arrays, stages
 from etlower.cases import outputs_of
+from etlower.model import as_in_a_program
 from etlower.progress import Progress
 from runner import runtime
 
 from tests.operators import kernels, reference
 from tests.operators.nets import Joint, Net, tensors
 from tests.operators.outcome import BUILD, DIFFERS, EQUAL, RUN, Outcome
-
-# Of the runtime's message on a program that needs more than it has.
-_LACKING = re.compile(r"on this machine lacks (.*)\.$", re.MULTILINE)
 
 # Of the runtime's message on a program that needs more than it has.
 _LACKING = re.compile(r"on this machine lacks (.*)\.$", re.MULTILINE)
@@ -60,7 +58,7 @@ def try_together(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> list[Ou
 
 def _try(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> Sequence[Outcome | None]:
     module = Joint(nets)
-    inputs = tuple(value for net in nets for value in net.inputs)
+    inputs = tuple(as_in_a_program(value) for net in nets for value in net.inputs)
     seen: dict[str, Any] = {}
     with _failing(BUILD):
         program = _lowered(module, inputs, nets, make_recipe(), seen).buffer
@@ -116,7 +114,8 @@ def _lowered(
 
 
 def _run(program: runtime.Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    got = outputs_of(program, "forward", [arrays.of_torch(value) for value in inputs])
+    given = [arrays.of_torch(as_in_a_program(value)) for value in inputs]
+    got = outputs_of(program, "forward", given)
     return [_of_array(value) for value in got]
 
 

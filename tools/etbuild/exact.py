@@ -48,10 +48,12 @@ FOR_KERNELS = (
     "narrow_copy",
     "negative_padding",
     "non_blocking",
+    "number_remainder",
     "one_order",
     "scalar_shape",
     "scalar_sum",
     "scalar_type",
+    "weight_order",
 )
 # Why, in a sentence on operators of each rule.
 REASONS: Mapping[str, str] = {
@@ -63,6 +65,7 @@ REASONS: Mapping[str, str] = {
     "floor_division": "the kernel gives infinity for zero by zero, and signs of its own",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
+    "hardtanh": "the delegate's lowering fails where a bound has its default",
     "index_type": "the kernel takes 64-bit indices only",
     "integer_power": "the kernel computes in doubles, which have 53 bits",
     "integer_remainder": "the kernel's result has the sign of what is divided",
@@ -72,12 +75,14 @@ REASONS: Mapping[str, str] = {
     "narrow_copy": "the kernel ends the process for some sizes and for dimensions from the end",
     "negative_padding": "the kernel takes no negative numbers",
     "non_blocking": "the kernel refuses the flag",
+    "number_remainder": "there is no kernel for a number first",
     "one_order": "its strides name two orders, of which kernels and delegates see different ones",
     "reflection_pad": "the delegate pads with zeros",
     "rank": "the delegate's compiler fails on more than four dimensions",
     "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
     "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
     "scalar_type": "the kernel refuses a fraction beside whole numbers",
+    "weight_order": "the result has the order of the weights, and kernels want it of the input",
 }
 
 # What a recipe may be told to leave inexact (`allow_inexact` of et_recipe).
@@ -99,22 +104,27 @@ def write_out(*names: str) -> WriteOut:
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
+        "hardtanh": bounds of which one has its default, as those of `clamp`.
         "index_type": `gather` and `scatter` by indices that are not 64-bit integers.
         "integer_power": powers of whole numbers, also those beyond a double's 53 bits.
         "integer_remainder": `%` of whole numbers, whose sign is the divisor's.
         "integer_shift": shifts of bits by less than 0, or by more than there are.
         "max_pool_backward": the gradient of a maximum over windows.
-        "mixed_types": remainders, operations on bits and joined tensors of several types.
+        "mixed_types": remainders, operations on bits and joined tensors of several types, and
+          multiples of booleans that are added by index.
         "narrow_copy": copies of a part, as a slice and a copy.
         "negative_padding": padding that cuts off, as slices.
         "non_blocking": copies that do not wait, as those that do.
-        "one_order": copies with the channels last that have rows first as well, with rows first.
+        "number_remainder": `%` of a number by a tensor.
+        "one_order": copies with the channels last that have rows first as well or have five
+          dimensions, with rows first.
         "rank": permutations of more than four dimensions of which some have one element only, as
           permutations of the others.
         "reflection_pad": as slices that are turned and joined.
         "scalar_shape": permutations and windows of tensors without dimensions.
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
         "scalar_type": sums and differences of whole numbers and a fraction.
+        "weight_order": convolutions of rows whose weights have their channels last.
 
     Returns:
       The pass.
@@ -188,15 +198,37 @@ def _write_out_in(module: GraphModule, names: Sequence[str]) -> list[Written]:
             module.recompile()
     for node in list(module.graph.nodes):
         operator = str(node.target)
+        base = _without_writing(operator.removeprefix("aten."))
         for name in names if node.op == "call_function" else ():
             for rule in RULES[name]:
                 if str(node.target) != operator:
                     break
-                if operator.removeprefix("aten.") in rule.operators and rule.applies(node):
-                    found.append(Written(name, node, operator, _replace(node, rule.function)))
+                if base in rule.operators and rule.applies(node):
+                    writes = base != operator.removeprefix("aten.")
+                    function = _written(rule.function) if writes else rule.function
+                    found.append(Written(name, node, operator, _replace(node, function)))
     if found:
         module.recompile()
     return found
+
+
+def _without_writing(operator: str) -> str:
+    """Name of the operator that an operator is which writes into its first tensor, or its own."""
+    if operator in _OTHER_OVERLOADS:
+        return _OTHER_OVERLOADS[operator]
+    packet, _, overload = operator.partition(".")
+    if packet.startswith("__i"):
+        packet = f"__{packet[3:]}"
+    elif packet.endswith("_") and not packet.startswith("__"):
+        packet = packet[:-1]
+    return f"{packet}.{overload}"
+
+
+def _written(function: Callable[..., Any]) -> Callable[..., Any]:
+    def written(x: Any, *rest: Any, **kwargs: Any) -> Any:
+        return x.copy_(function(x, *rest, **kwargs))
+
+    return written
 
 
 def _replace(node: Node, function: Callable[..., Any]) -> int:
@@ -206,6 +238,7 @@ def _replace(node: Node, function: Callable[..., Any]) -> int:
       How many operators the function has.
     """
     from torch.fx import Node as FxNode
+    from torch.fx.experimental import _config as config
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils import _pytree as pytree
 
@@ -220,7 +253,13 @@ def _replace(node: Node, function: Callable[..., Any]) -> int:
         return function(*args, **kwargs)
 
     inputs = [flat[place] for place in places]
-    traced = make_fx(computed)(*(source.meta["val"] for source in inputs)).graph
+    values = [source.meta["val"] for source in inputs]
+    if any(map(_varies, values)):
+        # Otherwise sizes that vary would become those of the example in silence.
+        with config.patch(backed_size_oblivious=True):
+            traced = make_fx(computed, tracing_mode="symbolic")(*values).graph
+    else:
+        traced = make_fx(computed)(*values).graph
     [output] = traced.find_nodes(op="output")
     last = output.args[0]
     nodes: dict[Node, Node] = dict(zip(traced.find_nodes(op="placeholder"), inputs, strict=True))
@@ -234,6 +273,12 @@ def _replace(node: Node, function: Callable[..., Any]) -> int:
     node.kwargs = pytree.tree_map_only(FxNode, nodes.__getitem__, last.kwargs)
     node.target = last.target
     return sum(made.op == "call_function" for made in traced.nodes)
+
+
+def _varies(value: Any) -> bool:
+    """Tells whether a value is a size that varies, or has one."""
+    sizes = getattr(value, "shape", (value,))
+    return not all(isinstance(size, int | float | bool) for size in sizes)
 
 
 def _argument(node: Node, position: int, name: str, default: Any) -> Any:
@@ -293,6 +338,14 @@ def _gelu(x: Any, *, approximate: str) -> Any:
     return (x * 0.5) * ((inner * math.sqrt(2 / math.pi)).tanh() + 1.0)
 
 
+def _has_default_bound(node: Node) -> bool:
+    return len(node.args) < 3
+
+
+def _hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    return x.clamp(min_val, max_val)
+
+
 def _is_whole(node: Node) -> bool:
     return not _dtype(node).is_floating_point
 
@@ -313,10 +366,25 @@ def _remainder(x: Any, y: Any) -> Any:
     return torch.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
+def _remainder_of_number(number: Any, y: Any) -> Any:
+    import torch
+
+    dtype = torch.result_type(number, y)
+    x = torch.full((), _wrapped(number, dtype) if _is_wide(number, dtype) else number, dtype=dtype)
+    return torch.remainder(x, y.to(dtype)) if dtype.is_floating_point else _remainder(x, y)
+
+
+def _is_wide(number: Any, dtype: Any) -> bool:
+    import torch
+
+    return type(number) is int and not dtype.is_floating_point and dtype != torch.bool
+
+
 def _may_floor_zero(node: Node) -> bool:
     """Tells whether floats are divided by a tensor, and rounded down."""
     operator = str(node.target).removeprefix("aten.")
-    floors = operator == "floor_divide.default" or node.kwargs.get("rounding_mode") == "floor"
+    is_floor = operator in ("floor_divide.default", "floor_divide_.Tensor")
+    floors = is_floor or node.kwargs.get("rounding_mode") == "floor"
     return floors and _dtype(node).is_floating_point and hasattr(node.args[1], "meta")
 
 
@@ -353,6 +421,16 @@ def _cat_of_common_type(tensors: list[Any], dim: int = 0) -> Any:
 
     dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
     return torch.cat([tensor.to(dtype) for tensor in tensors], dim)
+
+
+def _adds_booleans(node: Node) -> bool:
+    import torch
+
+    return _dtype(node) == torch.bool and "alpha" in node.kwargs
+
+
+def _index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any) -> Any:
+    return x.index_add(dim, index, (source * alpha).to(x.dtype))
 
 
 def _has_other_number(node: Node) -> bool:
@@ -444,7 +522,7 @@ def _integer_power(x: Any, exponent: Any) -> Any:
     if isinstance(exponent, int):
         return _known_power(x, exponent)
     dtype = torch.result_type(x, exponent)
-    x = torch.full((), x, dtype=dtype) if isinstance(x, int) else x.to(dtype)
+    x = torch.full((), _wrapped(x, dtype), dtype=dtype) if isinstance(x, int) else x.to(dtype)
     exponent, has_inverse = exponent.to(dtype), x.abs() == 1
     # From 2 ** 64 on all but odd numbers wrap to 0, and of those 1 and -1 matter.
     digits = torch.where(exponent > 127, 126 + (exponent & 1), exponent)
@@ -453,6 +531,14 @@ def _integer_power(x: Any, exponent: Any) -> Any:
         x = x * x
         result = torch.where((digits & (1 << place)) != 0, result * x, result)
     return torch.where((exponent >= 0) | has_inverse, result, 0)
+
+
+def _wrapped(number: int, dtype: Any) -> int:
+    """The number of a type of whole numbers that has the same last bits."""
+    import torch
+
+    limits = torch.iinfo(dtype)
+    return (number - limits.min) % 2**limits.bits + limits.min
 
 
 def _known_power(x: Any, exponent: int) -> Any:
@@ -534,6 +620,23 @@ def _takes_channels_last(node: Node) -> bool:
     return has_channels_last(node.args[0].meta["val"])
 
 
+def _has_other_weights(node: Node) -> bool:
+    x, weight = (source.meta["val"] for source in node.args[:2])
+    return x.dim() == 4 and has_channels_last(weight) and not has_channels_last(x)
+
+
+def _in_weights_order(operator: str) -> Callable[..., Any]:
+    def function(x: Any, weight: Any, *rest: Any, **kwargs: Any) -> Any:
+        import torch
+
+        last = x.contiguous(memory_format=torch.channels_last)
+        if has_channels_last(last):
+            return _call(operator)(last, weight, *rest, **kwargs)
+        return _call(operator)(x, weight.contiguous(), *rest, **kwargs)
+
+    return function
+
+
 def _in_rows(operator: str) -> Callable[..., Any]:
     def function(x: Any, *rest: Any, **kwargs: Any) -> Any:
         return _call(operator)(x.contiguous(), *rest, **kwargs)
@@ -574,20 +677,21 @@ def _with_flag(operator: str, **flag: Any) -> Callable[..., Any]:
 
 
 def _has_two_orders(node: Node) -> bool:
-    """Tells whether a copy has its channels last, and rows first as well."""
+    """Tells whether a copy has its channels last, and rows first as well, or five dimensions."""
     import torch
 
-    value = node.meta["val"]
-    last = _flag(node, "memory_format") == torch.channels_last and value.dim() == 4
-    return last and value.is_contiguous()
+    value, order = node.meta["val"], _flag(node, "memory_format")
+    if order == torch.channels_last_3d:
+        return True
+    return order == torch.channels_last and value.dim() == 4 and value.is_contiguous()
 
 
 def _rows_first(operator: str) -> Callable[..., Any]:
     def function(x: Any, *rest: Any, **kwargs: Any) -> Any:
         import torch
 
-        is_same = operator in _COPIES and x.is_contiguous() and kwargs.get("dtype") == x.dtype
-        if is_same:
+        keeps = operator == "contiguous.default" or kwargs.get("dtype") == x.dtype
+        if keeps and x.is_contiguous():
             # A copy would be dropped by a delegate, which fails if it is left with nothing.
             return x.view(x.shape)
         return _with_flag(operator, memory_format=torch.contiguous_format)(x, *rest, **kwargs)
@@ -642,7 +746,7 @@ def _gives_half(node: Node) -> bool:
 
 def _gives_half_of_numbers(node: Node) -> bool:
     """Tells whether a 16-bit number and one of the model are the only operands."""
-    has_number = any(isinstance(value, float) for value in node.args)
+    has_number = any(type(value) in (int, float) for value in node.args)
     return has_number and _gives_half(node) and node.meta["val"].dim() == 0
 
 
@@ -693,11 +797,23 @@ def _in_floats(operator: str) -> Callable[..., Any]:
     return function
 
 
+# Of operators that write into their first tensor.
+_OTHER_OVERLOADS = {
+    "floor_divide_.Tensor": "floor_divide.default",
+    "pow_.Scalar": "pow.Tensor_Scalar",
+    "pow_.Tensor": "pow.Tensor_Tensor",
+}
 _BINARY = ("add.Tensor", "div.Tensor", "mul.Tensor", "sub.Tensor")
 # They are made of operators of which rules change some.
 _COMPOSITES = (
     *("cosine_embedding_loss.default", "margin_ranking_loss.default", "pairwise_distance.default"),
     *("poisson_nll_loss.default", "take_along_dim.default", "triplet_margin_loss.default"),
+    # Other names of operators.
+    *("concat.default", "concatenate.default", "multiply.Scalar", "multiply.Tensor"),
+    *("divide.Scalar", "divide.Scalar_mode", "divide.Tensor", "divide.Tensor_mode"),
+    *("subtract.Scalar", "subtract.Tensor", "true_divide.Scalar", "true_divide.Tensor"),
+    *("divide_.Scalar_mode", "divide_.Tensor_mode", "multiply_.Scalar", "multiply_.Tensor"),
+    *("subtract_.Scalar", "subtract_.Tensor"),
 )
 _COPIES = ("_to_copy.default", "to.device", "to.dtype", "to.dtype_layout", "to.other")
 _MAKERS = tuple(f"{name}_like.default" for name in ("empty", "full", "ones", "zeros"))
@@ -708,6 +824,9 @@ _OF_ROWS = (
     *("argmax.default", "argmin.default", "cumsum.default", "flip.default", "gather.default"),
     *("group_norm.default", "layer_norm.default", "log_softmax.int", "pixel_shuffle.default"),
     *("pixel_unshuffle.default", "softmax.int"),
+)
+_CONVOLUTIONS = (
+    *("conv2d.default", "conv2d.padding", "conv_transpose2d.input", "convolution.default"),
 )
 _MIXED = ("add.Scalar", "add.Tensor", "rsub.Scalar", "sub.Scalar", "sub.Tensor")
 _PADDINGS = ("constant_pad_nd.default", "pad.default")
@@ -751,6 +870,7 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         *(_Rule((name,), _gives_half, _in_single(name)) for name in _HALVES),
         *(_Rule((name,), _gives_half_of_numbers, _in_single(name)) for name in _BINARY),
     ),
+    "hardtanh": (_Rule(("hardtanh.default",), _has_default_bound, _hardtanh),),
     "index_type": tuple(_Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
     "integer_power": (_Rule(_POWERS, _is_whole_power, _integer_power),),
     "integer_remainder": (_Rule(_REMAINDERS, _is_whole, _remainder),),
@@ -761,10 +881,12 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     "mixed_types": (
         _Rule(("cat.default",), _has_two_types, _cat_of_common_type),
         *(_Rule((name,), _has_two_types, _of_common_type(name)) for name in _OF_ONE_TYPE),
+        _Rule(("index_add.default",), _adds_booleans, _index_add),
     ),
     "narrow_copy": (_Rule(("narrow_copy.default",), _always, _narrow),),
     "negative_padding": (_Rule(_PADDINGS, _cuts_off, _padding),),
     "non_blocking": tuple(_Rule((name,), _does_not_wait, _waiting(name)) for name in _COPIES),
+    "number_remainder": (_Rule(("remainder.Scalar_Tensor",), _always, _remainder_of_number),),
     "one_order": tuple(
         _Rule((name,), _has_two_orders, _rows_first(name))
         for name in (*_COPIES, *_MAKERS, "clone.default", "contiguous.default")
@@ -783,4 +905,7 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("sum.dim_IntList",), _has_no_dimension, _sum_of_scalar),
     ),
     "scalar_type": tuple(_Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
+    "weight_order": tuple(
+        _Rule((name,), _has_other_weights, _in_weights_order(name)) for name in _CONVOLUTIONS
+    ),
 }

@@ -125,8 +125,10 @@ def explained(graphs: Callable[[], Mapping[str, GraphModule]], label: str) -> It
     """
     try:
         yield
-    except (SpecViolationError, RuntimeError) as error:
+    except (AssertionError, SpecViolationError, RuntimeError) as error:
+        _explain_decomposition(error, graphs(), label)
         _explain_types(error, label)
+        _explain_empty(error, graphs(), label)
         refused = set(_NOT_CORE.findall(str(error))) | _without_out_variant(str(error))
         if not refused:
             raise
@@ -144,6 +146,38 @@ def _explain_types(error: Exception, label: str) -> None:
         f"types {types.replace('torch.', '')}, and ExecuTorch's kernels take no such types.",
         "Convert them in the model first: x.float(), or x.to(other.dtype).",
     ) from error
+
+
+def _explain_decomposition(error: Exception, graphs: Mapping[str, GraphModule], label: str) -> None:
+    """Solvers of linear algebra end in a check of values, which upstream cannot trace."""
+    if "token for effect" not in str(error):
+        return
+    called = {
+        operators.name(node).split(".")[1]
+        for graph in graphs.values()
+        for _, node in operators.walk(graph)
+        if "." in operators.name(node)
+    }
+    solvers = sorted(name for name in called if _SOLVER.search(name))
+    raise BuildError(_refusal(graphs, solvers, label), _WITHOUT_KERNEL) from error
+
+
+_SOLVER = re.compile("linalg|cholesky|^(inverse|pinverse|logdet|slogdet|det|lu_solve)$")
+
+
+def _explain_empty(error: Exception, graphs: Mapping[str, GraphModule], label: str) -> None:
+    if "0 in strides" not in str(error):
+        return
+    for method, graph in sorted(graphs.items()):
+        for _, node in operators.walk(graph):
+            if any(0 in tensor.shape for tensor in operators.inputs(node)):
+                raise BuildError(
+                    f'{label}: the method "{method}" calls {operators.name(node)}'
+                    f"{operators.place_of(node)} with {operators.inputs_of(node)}, and ExecuTorch "
+                    "has no order of memory for what that gives.",
+                    "Leave empty tensors out of the model: decide in Python whether there is "
+                    "anything to do.",
+                ) from error
 
 
 _MISMATCHED = re.compile(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, write_out
 from etbuild.errors import listed
-from etbuild.exact import CHOICES, FOR_KERNELS, REASONS, WriteOut, Written
+from etbuild.exact import CHOICES, FOR_KERNELS, REASONS, WriteOut, Written, has_channels_last
 from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
@@ -27,7 +27,10 @@ _OF_VALUES = frozenset(
     }
 )
 # Of upstream's, on sizes without a bound when memory is planned.
-_UNBOUNDED = ("Cannot evaluate a finite upper bound", "does not fit in 64 bits")
+_UNBOUNDED = (
+    *("Cannot evaluate a finite upper bound", "does not fit in 64 bits"),
+    "argument 'size' but instead found type 'immutable_list'",
+)
 
 
 def export(
@@ -50,6 +53,8 @@ def export(
             program = export_module(name, module, method, strict, label)
     _check_constants(name, program, method, label)
     _check_dropout(name, program, label)
+    _check_scale(name, program, label)
+    _put_weights_in_rows(program)
     for transform in (write_out(*FOR_KERNELS), *(recipe.aten_transform_passes or [])):
         if isinstance(transform, WriteOut):
             for sentence in written_out(transform.apply(program)):
@@ -58,6 +63,31 @@ def export(
             program = transform(name, program)
     _make_tuples_plain(program)
     return program
+
+
+def _put_weights_in_rows(program: torch.export.ExportedProgram) -> None:
+    """Lays out weights in rows whose channels lie last, as `net.to(memory_format=…)` leaves them.
+
+    Delegates and kernels refuse such weights, or compare their order with that of the input. What
+    the program writes into stays as it is. The caller's module keeps its own.
+    """
+    signature = program.graph_signature
+    written = set(signature.buffers_to_mutate.values())
+    nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    for spec in signature.input_specs:
+        for weights in (program.state_dict, program.constants):
+            weight = weights.get(spec.target)
+            is_fixed = isinstance(weight, torch.Tensor) and spec.target not in written
+            if is_fixed and has_channels_last(weight):
+                weights[spec.target] = _in_rows(weight)
+                node = nodes[spec.arg.name]
+                node.meta["val"] = node.meta["val"].contiguous()
+
+
+def _in_rows(weight: torch.Tensor) -> torch.Tensor:
+    rows = weight.detach().contiguous()
+    is_parameter = isinstance(weight, torch.nn.Parameter)
+    return torch.nn.Parameter(rows, weight.requires_grad) if is_parameter else rows
 
 
 def written_out(calls: Sequence[Written]) -> list[str]:
@@ -172,6 +202,22 @@ def _check_dropout(name: str, program: torch.export.ExportedProgram, label: str)
                 )
 
 
+def _check_scale(name: str, program: torch.export.ExportedProgram, label: str) -> None:
+    """Fails where attention is scaled by a root of a size that varies, which programs lack."""
+    for module in control_flow_bodies.graphs(program.graph_module):
+        for node in module.graph.nodes:
+            if str(node.target) != "aten.scaled_dot_product_attention.default":
+                continue
+            width = node.args[0].meta["val"].shape[-1]
+            if node.kwargs.get("scale") is None and not isinstance(width, int):
+                raise BuildError(
+                    f'{label}: the method "{name}"{operators.at_line(node)}: {node.target} scales '
+                    f"by the root of the last dimension, which varies ({width}), and programs "
+                    "compute no roots of sizes.",
+                    "Fix the last dimension in dynamic_shapes, or give scale.",
+                )
+
+
 def _drops(node: torch.fx.Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     arguments = {a.name: a.default_value for a in schema.arguments} if schema else {}
@@ -202,7 +248,8 @@ def explain_values(error: Exception, label: str, what: str = "the model") -> Non
       BuildError: with the line of the model's code that the error has, and what to do.
     """
     said = (str(error).strip().splitlines() or [""])[0]
-    if type(error).__name__ not in _OF_VALUES and not any(part in said for part in _UNBOUNDED):
+    is_one = type(error).__name__ in _OF_VALUES or any(part in said for part in _UNBOUNDED)
+    if isinstance(error, BuildError) or not is_one:
         return
     raise BuildError(
         f"{label}: {what}{_own_line(error)}: a size or a branch follows from the values of a "

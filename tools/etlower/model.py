@@ -90,7 +90,7 @@ def _method(value: Any, where: str) -> Method:
         inputs = value.example_inputs
         # A program is for inference: dropout and batch norm must be exported as such.
         module.eval()
-        inputs = torch.utils._pytree.tree_map_only(torch.Tensor, _as_in_a_program, inputs)
+        inputs = torch.utils._pytree.tree_map_only(torch.Tensor, as_in_a_program, inputs)
     else:
         raise BuildError(
             f"{where} {_described(module)} as the module, expected a torch.nn.Module.", _SPEC_HINT
@@ -105,14 +105,20 @@ def _method(value: Any, where: str) -> Method:
     return Method(module, inputs, value.dynamic_shapes, value.strict, tuple(value.test_inputs))
 
 
-def _as_in_a_program(tensor: torch.Tensor) -> torch.Tensor:
-    """An example input in an order of memory that the runtime takes, others it refuses."""
-    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
-    if tensor.layout != torch.strided or tensor.is_contiguous():
+def as_in_a_program(tensor: torch.Tensor) -> torch.Tensor:
+    """An example input in an order of memory that the runtime takes, others it refuses.
+
+    Rows, or four dimensions of which the channels lie last. Where dimensions have one element or
+    none, strides may name other orders, which the runtime compares.
+    """
+    if tensor.layout != torch.strided:
         return tensor
-    if tensor.is_contiguous(memory_format=formats.get(tensor.dim(), torch.contiguous_format)):
+    rows, last = torch.contiguous_format, torch.channels_last
+    is_last = not tensor.is_contiguous() and tensor.is_contiguous(memory_format=last)
+    order = last if tensor.dim() == 4 and is_last else rows
+    if tensor.stride() == torch.empty_like(tensor, device="meta", memory_format=order).stride():
         return tensor
-    return tensor.detach().contiguous()
+    return tensor.detach().clone(memory_format=order)
 
 
 def _check_names(request: Request, known: Iterable[str]) -> None:

@@ -231,6 +231,35 @@ def _masked_select(node: Node) -> tuple[str, str] | None:
     )
 
 
+def _put_types(node: Node) -> tuple[str, str] | None:
+    x, values = operators.values(node.args[0])[0], operators.values(node.args[2])[0]
+    if x.dtype == values.dtype:
+        return None
+    names = [str(tensor.dtype).removeprefix("torch.") for tensor in (x, values)]
+    return (
+        f"got a tensor of type {names[0]} and values of type {names[1]}, expected one type",
+        "Convert the values: values.to(x.dtype).",
+    )
+
+
+def _sizes_that_vary(node: Node) -> tuple[str, str] | None:
+    sizes = list(operators.values(node)[0].shape)
+    if all(isinstance(size, int) for size in sizes):
+        return None
+    return (
+        f"its result has the shape {[*map(str, sizes)]}, and its kernel takes no size that varies",
+        "Fix the sizes in dynamic_shapes, or leave out antialias.",
+    )
+
+
+def _power(node: Node) -> tuple[str, str] | None:
+    types = {tensor.dtype for tensor in operators.values(node.args)}
+    numbers = {type(value) for value in node.args if not isinstance(value, Node)}
+    if types != {torch.bool} or numbers - {bool}:
+        return None
+    return "got booleans", "Write it with torch.logical_or and torch.logical_not."
+
+
 def _empty(node: Node) -> tuple[str, str] | None:
     given = [*operators.inputs(node), *operators.values(node)]
     empty = next((list(tensor.shape) for tensor in given if 0 in tensor.shape), None)
@@ -284,8 +313,13 @@ _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
     **dict.fromkeys(("amax", "amin", "narrow_copy"), _empty),
     **dict.fromkeys(("addmm", "bmm", "mm"), _empty_product),
     **dict.fromkeys(("_adaptive_avg_pool2d", "upsample_bilinear2d"), _doubles_and_bytes),
+    "_upsample_bilinear2d_aa": _sizes_that_vary,
     **dict.fromkeys(("_log_softmax", "grid_sampler_2d"), _doubles),
-    **dict.fromkeys(("native_group_norm", "native_layer_norm"), _doubles),
+    **dict.fromkeys(
+        ("_native_batch_norm_legit", "native_group_norm", "native_layer_norm"), _doubles
+    ),
     "constant_pad_nd": _padding,
+    "index_put": _put_types,
     "masked_select": _masked_select,
+    "pow": _power,
 }

@@ -72,6 +72,14 @@ POINTWISE: dict[str, Case] = {
     "i0": (torch.i0, (torch.linspace(-20, 20, 41),)),
     "copysign of two types": (torch.copysign, (torch.tensor(2.5, dtype=torch.float16), ROW)),
     "sums of a number": (lambda x: (x.logsumexp(0), x.norm(), x.nansum()), (torch.tensor(2.5),)),
+    "mean and variance of one": (
+        lambda x: (
+            *torch.var_mean(x[:, :1], 1),
+            *torch.std_mean(x[0, 0]),
+            *torch.var_mean(x, 1),
+        ),
+        (ROW,),
+    ),
     "rrelu": (lambda x: F.rrelu(x, 0.1, 0.4, training=False), (ROW,)),
     **{
         f"multilabel margin {reduction}": (
@@ -108,6 +116,11 @@ SCANS: dict[str, Case] = {
     },
     "cummax with NaN": (lambda x: torch.cummax(x, 0), (ODD,)),
     "cummin with NaN": (lambda x: torch.cummin(x, 0), (OTHER,)),
+    **{f"logcumsumexp {dim}": (lambda x, d=dim: x.logcumsumexp(d), (ROW,)) for dim in (0, 1, -1)},
+    "logcumsumexp of infinities": (
+        lambda x: torch.logcumsumexp(x, 0),
+        (torch.tensor([-INF, -INF, 1.0, 200.0, -3.0, INF, 2.0]),),
+    ),
     "cummax of whole numbers": (lambda x: torch.cummax(x, 1), (WHOLE,)),
 }
 SORTING: dict[str, Case] = {

@@ -35,7 +35,7 @@ class Function(torch.nn.Module):
 
 
 # Rules for delegates that the kernels need none of.
-DELEGATES = ("elu", "rank", "reflection_pad")
+DELEGATES = ("elu", "hardtanh", "rank", "reflection_pad")
 
 
 def portable() -> ExportRecipe:
@@ -98,6 +98,15 @@ def _largest(value: torch.Tensor, want: torch.Tensor) -> float:
 X, Y, B = torch.randn(3, 4), torch.randn(4, 5), torch.randn(5)
 WHOLE = torch.tensor([-7, -4, -3, -1, 0, 1, 3, 4, 7])
 PICTURE = torch.randn(1, 2, 9, 11)
+LAST = torch.randn(3, 2, 3, 3).to(memory_format=torch.channels_last)
+
+
+def _shifted(x: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x <<= -1
+    x %= 5
+    return x
+
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     **{
@@ -274,6 +283,69 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x, y: (x.angle(), x.i0(), y.angle(), y + 1.5, y * 0.3, y / 3.7),
         (X.half(), torch.tensor(-2.5, dtype=torch.float16)),
     ),
+    "weights with channels last": (
+        lambda x: [
+            f(y)
+            for y in (x, x[..., :1, :1].relu())
+            for f in (
+                lambda y: F.conv2d(y, LAST, padding=1) + 1,
+                lambda y: F.conv2d(y, LAST, padding="same").flip(1),
+                lambda y: F.conv_transpose2d(y, LAST[:2]).flatten(),
+                lambda y: F.conv2d(y.double(), LAST.double(), padding=1),
+            )
+        ],
+        (PICTURE,),
+    ),
+    "five dimensions with channels last": (
+        lambda x: (
+            x.to(memory_format=torch.channels_last_3d) + 1,
+            x.contiguous(memory_format=torch.channels_last_3d).flip(0),
+            torch.where(x.clone(memory_format=torch.channels_last_3d) > 0, x, torch.ones(5)),
+        ),
+        (torch.randn(1, 2, 3, 4, 5),),
+    ),
+    "remainders of numbers": (
+        lambda x, y, z: (5 % x, 300 % y, -7 % z, 5.5 % x),
+        (
+            torch.tensor([3, -3, 2]),
+            torch.tensor([3, 7, -2], dtype=torch.int8),
+            torch.tensor([3.0, -3.0, 2.5]),
+        ),
+    ),
+    "other names": (
+        lambda x, y, z: (
+            *(torch.subtract(x, 300), torch.multiply(x, -2), torch.subtract(y, 1.5)),
+            *(torch.divide(z, z.flip(0), rounding_mode="floor"), torch.true_divide(y, 3.7)),
+            torch.concat([x, z]),
+        ),
+        (
+            torch.arange(256, dtype=torch.uint8),
+            torch.tensor(-2.5, dtype=torch.float16),
+            torch.tensor([0.0, 3.0, -7.5]),
+        ),
+    ),
+    "in place": (
+        lambda x, y, z: (
+            *(x.clone().remainder_(3), x.clone().pow_(3), x.clone().add_(300)),
+            *(y.clone().subtract_(300), y.clone().mul_(-2), y.clone().fmod_(-3)),
+            *(z.clone().div_(z.flip(0), rounding_mode="floor"), z.clone().floor_divide_(z)),
+            *(F.gelu(z), F.elu_(z.clone(), 0.7), F.celu_(z.clone(), 0.7), F.hardtanh_(z + 0.0)),
+            *(z.clone().index_add_(0, WHOLE[4:6], z[:2], alpha=2), _shifted(x)),
+        ),
+        (WHOLE, torch.arange(256, dtype=torch.uint8), torch.tensor([0.0, 3.0, -7.5])),
+    ),
+    "bounds of hardtanh": (
+        lambda x: (F.hardtanh(x), F.hardtanh(x, -0.3, 1.0), F.hardtanh(x, -1.0, 0.5)),
+        (X,),
+    ),
+    "powers of a number that wraps": (
+        lambda x: 300**x,
+        (torch.tensor([0, 1, 2, 3], dtype=torch.int8),),
+    ),
+    "multiples of booleans": (
+        lambda x: x.index_add(0, torch.tensor([0, 1]), x[:2], alpha=2),
+        (WHOLE.view(3, 3) > 0,),
+    ),
     "factors of ELU": (
         lambda x: (F.selu(x), F.celu(x, 0.7), torch.ops.aten.elu(x, 0.6, 1.5, 2.5), F.elu(x, 0.5)),
         (torch.randn(64),),
@@ -300,6 +372,37 @@ def test_the_runtime_gives_eagers_values(
     """All cases in one program: a lowering for each would take minutes."""
     wrong = differences(CASES, recipe(), tmp_path)
     assert {name: value for name, value in wrong.items() if not value < 1e-5} == {}
+
+
+VARYING: tuple[Callable[..., Any], ...] = (
+    lambda x: F.pad(x, [1, -1], value=3.0) * 1,
+    lambda x: F.pad(x, [0, 0, -1, 2]),
+    lambda x: (x.long() % 3, x.long() ** 3, x.long() << 70, x // x.flip(1)),
+    lambda x: x.reshape(1, 1, 3, -1).to(memory_format=torch.channels_last) + 1,
+    lambda x: torch.addmm(x[:, :1], x, x.mT, beta=0.5),
+    lambda x: F.pad(x[None], (1, 1), mode="reflect"),
+    lambda x: F.conv3d(x.view(1, 1, 3, 1, -1), torch.ones(2, 1, 1, 1, 1)).flatten(),
+    lambda x: F.max_pool2d(x.mT[..., None].relu(), 2, 1, 1) + 1,
+)
+
+
+@pytest.mark.parametrize("recipe", [portable, xnnpack])
+def test_sizes_that_vary(recipe: Callable[[], ExportRecipe], tmp_path: Path) -> None:
+    """What is written out keeps them: at both ends, and between."""
+    net = Function(lambda x: [_listed(function(x)) for function in VARYING])
+    size = torch.export.Dim("size", min=2, max=8)
+    method = Method(net, (torch.randn(3, 5),), dynamic_shapes=(({1: size},),))
+    with fast_path.chosen("fast"):
+        made = stages.run(ModelSpec({"forward": method}), recipe(), Progress(), "//m:net", False)
+    file = tmp_path / "net.pte"
+    file.write_bytes(made.buffer)
+    with Program(file) as program:
+        for count in (2, 5, 8):
+            x = torch.randn(3, count)
+            want = [value for values in net(x) for value in values]
+            got = outputs_of(program, "forward", [arrays.of_torch(x)])
+            for a, b in zip(got, want, strict=True):
+                torch.testing.assert_close(torch.from_numpy(a.data.copy()), b)
 
 
 def test_other_nodes_stay() -> None:

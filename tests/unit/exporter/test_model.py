@@ -107,6 +107,21 @@ def test_example_inputs_stay(load: Callable[..., ModelSpec]) -> None:
     assert kept[2] == given[2]
 
 
+def test_example_inputs_of_other_orders(load: Callable[..., ModelSpec]) -> None:
+    """They get rows; so do those whose strides name another order beside rows."""
+    x = torch.randn(1, 4, 3, 1)
+    last = torch.channels_last_3d
+    given = (
+        *(x.permute(order) for order in ((0, 1, 2, 3), (3, 1, 2, 0), (2, 0, 1, 3))),
+        *(x.expand(2, 4, 3, 5), x[:0].expand(0, 4, 3, 2)),
+        torch.randn(2, 3, 4, 5, 6).to(memory_format=last),
+    )
+    kept = load((Net(), given)).methods["forward"].example_inputs
+    for a, b in zip(kept, given, strict=True):
+        assert torch.equal(a, b)
+        assert a.dim_order() == tuple(range(b.dim()))
+
+
 def test_all_fields_are_kept(load: Callable[..., ModelSpec]) -> None:
     shapes, calibration = {"x": {0: torch.export.Dim("n")}}, list
     method = Method(Net(), [X], shapes, strict=False, test_inputs=[(X + 1,)])  # type: ignore[arg-type]

@@ -49,6 +49,8 @@ ROWS = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
         (Net(lambda x: x[:, :0] @ x[:0]), (ROWS,), ["[9, 0]", "empty tensors"]),
         (Net(lambda x: x.double().log_softmax(1)), (ROWS,), ["64-bit floats", "x.float()"]),
         (Net(lambda x: F.layer_norm(x.double(), (4,))), (ROWS,), ["64-bit floats", "x.float()"]),
+        (Net(lambda x: F.instance_norm(x[None].double())), (ROWS,), ["64-bit floats", "x.float()"]),
+        (Net(lambda x: torch.pow(x > 0, True)), (ROWS,), ["got booleans", "logical_or"]),
         (Net(lambda x: x[1:3] * 2), (ROWS.t(),), ["[1, 0]", ".contiguous()"]),
         (
             Net(lambda x: F.interpolate(x.to(torch.uint8), scale_factor=2, mode="bilinear")),
@@ -65,6 +67,40 @@ def test_what_no_kernel_takes(net: Net, inputs: Any, parts: list[str]) -> None:
     assert "test_runnable.py:" in text
     assert "no kernel of ExecuTorch takes it: got " in text
     assert all(part in text for part in parts), text
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (
+            lambda x: F.interpolate(x[None, None], scale_factor=2, mode="bilinear", antialias=True),
+            ["calls _upsample_bilinear2d_aa (", "takes no size that varies", "dynamic_shapes"],
+        ),
+        (
+            lambda x: F.scaled_dot_product_attention(x, x, x),
+            ["test_runnable.py:", "the root of the last dimension", "give scale"],
+        ),
+        (
+            lambda x: torch.linalg.inv(x @ x.mT),
+            ["calls aten.linalg_inv.default (test", "with float32 [9, 9]", "has a kernel for it"],
+        ),
+    ],
+)
+def test_what_varies_or_solves(function: Any, parts: list[str]) -> None:
+    sizes = (({1: torch.export.Dim("n", min=2, max=8)},),)
+    method = Method(Net(function).eval(), (ROWS,), dynamic_shapes=sizes)
+    with pytest.raises(BuildError) as raised:
+        run(ModelSpec({"forward": method}), ExportRecipe(name="portable"))
+    text = str(raised.value)
+    assert all(part in text for part in parts), text
+
+
+def test_what_has_no_elements() -> None:
+    with pytest.raises(BuildError) as raised:
+        lowered(Net(lambda x: x[:0].nonzero()), ROWS)
+    text = str(raised.value)
+    assert "calls aten.nonzero.default (" in text
+    assert "with float32 [0, 4], and ExecuTorch has no order of memory" in text
 
 
 def test_a_selection_that_broadcasts() -> None:
@@ -193,6 +229,9 @@ SCALE = torch.tensor([0.5, 1.0, 2.0])
         lambda x: x.permute(0, 2, 3, 1).cumsum(-1),
         lambda x: torch.where(x > 0, x, x.roll(1, 1)),
         lambda x: torch.stack(x.split(2, 3)),
+        # Between delegates, which take the order that they were lowered for.
+        lambda x: F.lp_pool2d(F.interpolate(x, size=(5, 1), mode="bilinear").abs(), 2.0, 1, 2),
+        lambda x: F.avg_pool2d(x.relu() ** 2.5, 2).sigmoid() + 1,
     ],
 )
 def test_channels_that_lie_last(function: Any, recipe: str, tmp_path: Path) -> None:

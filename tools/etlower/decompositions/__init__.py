@@ -44,4 +44,5 @@ LACKING: Mapping[OpOverload, Callable[[Node], bool]] = {
     torch.ops.aten.convolution.default: convolution.has_volume,
     torch.ops.aten.sign.default: pointwise.is_sign_of_floats,
     torch.ops.aten.sum.dim_IntList: pointwise.is_unsummed,
+    torch.ops.aten.var_mean.correction: pointwise.has_few,
 }

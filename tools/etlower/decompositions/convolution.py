@@ -46,7 +46,9 @@ def _convolution(
     inner = (stride[1:], padding[1:], dilation[1:], transposed, extra[1:], groups)
     if not transposed:
         stacked = _covered(x, planes, stride[0], padding[0], dilation[0])
-        return _planes(torch.convolution(_images(stacked.flatten(2, 3)), flat, bias, *inner), x)
+        images = torch.convolution(_images(stacked.flatten(2, 3)), flat, bias, *inner)
+        # In rows, as torch's result is, which may be viewed otherwise.
+        return _planes(images, x).contiguous()
     shares = torch.convolution(_images(x.transpose(1, 2)), flat, None, *inner)
     # [batch, plane, channel, share, height, width] to [share][batch, channel, plane, …].
     parts = shares.reshape(x.shape[0], x.shape[2], -1, planes, *shares.shape[2:])

@@ -245,6 +245,26 @@ def _sum(
     return torch.mean(x, dim, keepdim, dtype=dtype) * math.prod(sizes)
 
 
+def has_few(node: Node) -> bool:
+    """Tells whether a variance may be of no more elements than its correction: it is NaN then.
+
+    The kernel that computes mean and variance makes NaN of the mean, too.
+    """
+    x = node.all_input_nodes[0].meta["val"]
+    dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    sizes = [x.shape[dim] for dim in dims or range(x.dim())] if x.dim() else []
+    correction = node.kwargs.get("correction")
+    known = all(isinstance(size, int) for size in sizes)
+    return not known or math.prod(sizes) <= (1 if correction is None else correction)
+
+
+def _var_mean(
+    x: _Tensor, dim: Sequence[int] | None = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[_Tensor, _Tensor]:
+    variance = torch.var(x, dim, correction=correction, keepdim=keepdim)
+    return variance, torch.mean(x, dim, keepdim)
+
+
 # Functional forms, which upstream's table lacks and torch's own has.
 _TORCHS = (
     _ATEN._native_batch_norm_legit_functional.default,
@@ -268,6 +288,7 @@ TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     _ATEN.i0.default: _i0,
     _ATEN.sign.default: _sign,
     _ATEN.sum.dim_IntList: _sum,
+    _ATEN.var_mean.correction: _var_mean,
     _ATEN.rrelu_with_noise_functional.default: _rrelu,
     _ATEN.xlogy.Scalar_Other: _xlogy_by_number,
     _ATEN.xlogy.Scalar_Self: _of_number(torch.xlogy),

@@ -48,6 +48,22 @@ def _cumprod(x: _Tensor, dim: int, *, dtype: torch.dtype | None = None) -> _Tens
     return result
 
 
+def _logcumsumexp(x: _Tensor, dim: int) -> _Tensor:
+    if x.dim() == 0:
+        return x.clone()
+    dim %= x.dim()
+    distances = _distances(x, dim)
+    if distances is None:
+        return NotImplemented
+    result = x.clone()
+    for distance in distances:
+        before = _moved(result, dim, distance, -math.inf)
+        largest = torch.maximum(result, before)
+        base = torch.where(torch.isinf(largest), 0.0, largest)
+        result = torch.log(torch.exp(result - base) + torch.exp(before - base)) + base
+    return result
+
+
 def _extreme(largest: bool) -> Callable[..., tuple[_Tensor, _Tensor]]:
     def extreme(x: _Tensor, dim: int) -> tuple[_Tensor, _Tensor]:
         if x.dim() == 0:
@@ -85,4 +101,5 @@ TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     _ATEN.cumprod.default: _cumprod,
     _ATEN.cummax.default: _extreme(largest=True),
     _ATEN.cummin.default: _extreme(largest=False),
+    _ATEN.logcumsumexp.default: _logcumsumexp,
 }
