@@ -34,6 +34,7 @@ from executorch.backends.xnnpack.partition.config import (
     UpsampleBilinear2dConfig,
     xnnpack_config,
 )
+from executorch.backends.xnnpack.partition.config.xnnpack_config import XNNPartitionerConfig
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer,
@@ -62,6 +63,7 @@ _PT2E = {
 }
 # XNNPACK's packed 4-bit kernels take groups in multiples of this many columns.
 _GROUP_STEP = 32
+_MOST_DIMENSIONS = 6
 # No size of a tensor is larger.
 _LARGEST = 2**31
 
@@ -179,10 +181,26 @@ class _XnnpackPartitioner(XnnpackPartitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags what XNNPACK takes."""
-        with replaced((xnnpack_config, "has_free_unbacked_symbols", _may_be_empty)):
+        checks = (
+            (xnnpack_config, "has_free_unbacked_symbols", _may_be_empty),
+            (XNNPartitionerConfig, "check_common_constraints", _fits),
+        )
+        with replaced(*checks):
             result = super().partition(exported_program)
         _leave_copies(exported_program.graph)
         return result
+
+
+_upstreams_fits = XNNPartitionerConfig.check_common_constraints
+
+
+def _fits(self: XNNPartitionerConfig, node: Node, ep: ExportedProgram) -> bool:
+    """Upstream's check, without tensors of more dimensions than XNNPACK's have."""
+    values = [source.meta.get("val") for source in (node, *node.all_input_nodes)]
+    if any(isinstance(v, torch.Tensor) and v.dim() > _MOST_DIMENSIONS for v in values):
+        _why(node, reason=f"XNNPACK's tensors have at most {_MOST_DIMENSIONS} dimensions")
+        return False
+    return bool(_upstreams_fits(self, node, ep))
 
 
 def _leave_copies(graph: Graph) -> None:

@@ -97,7 +97,8 @@ def write_out(*names: str) -> WriteOut:
         "addmm": `torch.addmm` with factors, as a product and a sum.
         "byte_numbers": arithmetic of bytes and numbers below 0 or above 255, which wrap.
         "channels_last": normalizations, `softmax`, `argmax`, `cumsum`, `flip`, `gather` and
-          shuffled pixels of tensors whose channels lie last.
+          shuffled pixels of tensors whose channels lie last; `lerp` and `index_fill` of any that
+          are not in rows.
         "double_remainder": `%` of 64-bit floats.
         "elu": ELU with factors, SELU and CELU, as sums and products of it.
         "floor_division": `//` of floats by a tensor, in which there may be zeros.
@@ -625,6 +626,18 @@ def _has_other_weights(node: Node) -> bool:
     return x.dim() == 4 and has_channels_last(weight) and not has_channels_last(x)
 
 
+def _has_other_order(node: Node) -> bool:
+    values = (source.meta["val"] for source in node.all_input_nodes)
+    return any(hasattr(value, "shape") and not value.is_contiguous() for value in values)
+
+
+def _all_in_rows(operator: str) -> Callable[..., Any]:
+    def function(*args: Any) -> Any:
+        return _call(operator)(*(v.contiguous() if hasattr(v, "shape") else v for v in args))
+
+    return function
+
+
 def _in_weights_order(operator: str) -> Callable[..., Any]:
     def function(x: Any, weight: Any, *rest: Any, **kwargs: Any) -> Any:
         import torch
@@ -819,6 +832,8 @@ _COPIES = ("_to_copy.default", "to.device", "to.dtype", "to.dtype_layout", "to.o
 _MAKERS = tuple(f"{name}_like.default" for name in ("empty", "full", "ones", "zeros"))
 _HALVES = ("angle.default", "i0.default", "native_dropout_backward.default")
 _INDEXED = ("gather.default", "scatter.src", "scatter.value", "scatter_add.default")
+# torch's decompositions of them copy to strides, for which there is no kernel.
+_OF_STRIDES = (*("index_fill.int_Scalar", "index_fill.int_Tensor", "lerp.Scalar", "lerp.Tensor"),)
 # Delegates that take them with the channels last compute something else, or there are none.
 _OF_ROWS = (
     *("argmax.default", "argmin.default", "cumsum.default", "flip.default", "gather.default"),
@@ -853,8 +868,9 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     "byte_numbers": tuple(
         _Rule((name,), _has_other_number, _with_bytes(name)) for name in _OF_BYTES
     ),
-    "channels_last": tuple(
-        _Rule((name,), _takes_channels_last, _in_rows(name)) for name in _OF_ROWS
+    "channels_last": (
+        *(_Rule((name,), _takes_channels_last, _in_rows(name)) for name in _OF_ROWS),
+        *(_Rule((name,), _has_other_order, _all_in_rows(name)) for name in _OF_STRIDES),
     ),
     "double_remainder": (_Rule(_REMAINDERS, _is_double, _remainder),),
     "elu": (

@@ -1,13 +1,14 @@
-"""Numbers beside 64-bit floats keep their 64 bits.
+"""Numbers beside 64-bit floats keep their 64 bits, and those beside single halves get 16.
 
 Upstream's pass makes a tensor of a number that an operator takes as one, always in 32 bits: beside
-doubles `x * 0.1` is off by 1e-9. A number that 32 bits hold stays as upstream makes it.
+doubles `x * 0.1` is off by 1e-9, and beside a tensor of 16 bits without dimensions the result has
+32. A number that 32 bits hold stays as upstream makes it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -28,10 +29,24 @@ def exact_numbers() -> Iterator[None]:
 
 
 def _call_operator(self: Any, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
-    values = (v.data for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, ProxyValue))
-    if any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in values):
+    given = (v.data for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, ProxyValue))
+    values = [v for v in given if isinstance(v, torch.Tensor)]
+    floats = {v.dtype for v in values if v.is_floating_point()}
+    if torch.float64 in floats:
         args, kwargs = map_args(op, _exact, args, kwargs)
+    elif all(v.dim() == 0 for v in values) and floats in ({torch.float16}, {torch.bfloat16}):
+        args, kwargs = map_args(op, _of_type(*floats), args, kwargs)
     return _upstreams(self, op, args, kwargs, meta)
+
+
+def _of_type(dtype: torch.dtype) -> Callable[[Any, Any], Any]:
+    def function(value: Any, argument: Any) -> Any:
+        if not isinstance(value, float) or not isinstance(argument.type, torch.TensorType):
+            return value
+        with torch.utils._python_dispatch._disable_current_modes():
+            return torch.tensor(value, dtype=dtype)
+
+    return function
 
 
 def _exact(value: Any, argument: Any) -> Any:

@@ -194,7 +194,7 @@ _WITHOUT_KERNEL = (
 
 def _without_out_variant(text: str) -> set[str]:
     names = re.search(r"Missing out variants: \{(.*)\}", text)
-    return set(re.findall(r"aten::(\w+)", names[1])) if names else set()
+    return set(re.findall(r"(?:aten|prims)::(\w+)", names[1])) if names else set()
 
 
 def _refusal(graphs: Mapping[str, GraphModule], refused: Sequence[str], label: str) -> str:

@@ -249,6 +249,18 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x: (F.avg_pool2d(x, 3), F.avg_pool1d(x[0], 2, 1)),
         (PICTURE[0],),
     ),
+    "other orders": (
+        lambda x, y: [
+            f(z, y)
+            for z in (x.to(memory_format=torch.channels_last), x.permute(0, 1, 3, 2).mT)
+            for f in (
+                lambda z, y: torch.lerp(z, y, 0.3).mean((2, 3)),
+                lambda z, y: torch.lerp(y, z, z),
+                lambda z, y: z.mT.index_fill(2, WHOLE[5:7], 2.0),
+            )
+        ],
+        (PICTURE, PICTURE.flip(0) * 2),
+    ),
     "layouts of two": (
         lambda x: [
             f(x.to(memory_format=torch.channels_last), x.flip(0))
@@ -280,7 +292,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (X,),
     ),
     "half": (
-        lambda x, y: (x.angle(), x.i0(), y.angle(), y + 1.5, y * 0.3, y / 3.7),
+        lambda x, y: (x.angle(), x.i0(), y.angle(), y + 1.5, y * 0.3, y / 3.7, F.softshrink(y)),
         (X.half(), torch.tensor(-2.5, dtype=torch.float16)),
     ),
     "weights with channels last": (
