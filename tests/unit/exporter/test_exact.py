@@ -400,7 +400,7 @@ VARYING: tuple[Callable[..., Any], ...] = (
 
 @pytest.mark.parametrize("recipe", [portable, xnnpack])
 def test_sizes_that_vary(recipe: Callable[[], ExportRecipe], tmp_path: Path) -> None:
-    """What is written out keeps them: at both ends, and between."""
+    """Sizes stay those of the inputs: at both ends, and between."""
     net = Function(lambda x: [_listed(function(x)) for function in VARYING])
     size = torch.export.Dim("size", min=2, max=8)
     method = Method(net, (torch.randn(3, 5),), dynamic_shapes=(({1: size},),))
