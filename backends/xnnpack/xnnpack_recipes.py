@@ -24,6 +24,7 @@ from etbuild.biases import own_biases
 from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import (
     AvgPoolingConfig,
+    BatchNormConfig,
     ConstantPadConfig,
     ConvolutionConfig,
     LinearConfig,
@@ -147,7 +148,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if upstreams is not None and ctx.exact("bilinear"):
             configs[UpsampleBilinear2dConfig.target_name] = ours = _Bilinear()
             ours.enabled_precision_types = upstreams.enabled_precision_types
-        for ours in (_AvgPool, _Convolution, _MaxPool, _Pad, _PReLU, _Softmax):
+        for ours in (_AvgPool, _BatchNorm, _Convolution, _MaxPool, _Pad, _PReLU, _Softmax):
             if ours.target_name in configs:
                 configs[ours.target_name].__class__ = ours
         # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
@@ -250,9 +251,12 @@ class _Bilinear(UpsampleBilinear2dConfig):
 
 
 class _Softmax(SoftmaxConfig):
-    """Upstream's, without tensors whose channels XNNPACK has last."""
+    """Upstream's, without tensors whose channels XNNPACK has last, and without single numbers."""
 
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        if node.meta["val"].dim() == 0:
+            _why(node, reason="XNNPACK's softmax has a dimension")
+            return False
         if node.meta["val"].dim() == 4 and gets_channels_last(node):
             _why(node, reason="behind a convolution, XNNPACK computes it over the channels")
             return False
@@ -296,6 +300,32 @@ class _PReLU(PreluConfig):
 
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
         return _has_channels(node) and super().check_constraints(node, ep)
+
+
+class _BatchNorm(BatchNormConfig):
+    """Upstream's, without those whose factors its lowering cannot make those of the layer before.
+
+    They would become another batch norm's, of the same layer's other call; or those of a linear
+    layer's last dimension, whatever the channels are. With transposed convolutions in groups the
+    lowering fails.
+    """
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        layer = node.args[0]
+        is_linear = "aten.linear.default" in str(layer.target)
+        if is_linear and layer.meta["val"].dim() != 2:
+            _why(node, reason="XNNPACK would multiply the linear layer's last dimension instead")
+            return False
+        if is_linear or "aten.convolution.default" in str(layer.target):
+            if not is_linear and layer.args[6] and layer.args[8] > 1:
+                _why(node, reason="a transposed convolution in groups does not take its factors")
+                return False
+            calls = [user for user in layer.args[1].users if user.target == layer.target]
+            norms = [user for call in calls for user in call.users if user.target == node.target]
+            if any(norm.args[1:5] != node.args[1:5] for norm in norms):
+                _why(node, reason="the layer before it has another batch norm elsewhere")
+                return False
+        return super().check_constraints(node, ep)
 
 
 class _Convolution(ConvolutionConfig):

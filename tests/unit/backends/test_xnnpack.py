@@ -44,6 +44,67 @@ def test_maxima(tmp_path: Path) -> None:
     torch.testing.assert_close(tuple(got), Maxima()(x))
 
 
+class Norms(torch.nn.Module):
+    """Batch norms behind a layer that others follow, too, or whose channels are not last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        nn = torch.nn
+        self.conv, self.linear = nn.Conv2d(3, 3, 1), nn.Linear(3, 3)
+        self.wide = nn.ConvTranspose2d(4, 6, 2, groups=2)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(3) for _ in range(2))
+        self.rows = nn.ModuleList(nn.BatchNorm1d(3) for _ in range(2))
+        self.wide_norm = nn.BatchNorm2d(6)
+        for norm in (*self.norms, *self.rows, self.wide_norm):
+            norm.running_mean, norm.running_var = torch.rand(2, norm.num_features) + 0.5
+            norm.weight.data = torch.randn(norm.num_features)
+
+    def forward(self, x: torch.Tensor, wide: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """x of (2, 3, 4, 3), wide of (2, 4, 3, 3)"""
+        rows = x[:, 0, 0]
+        return (
+            *(norm(self.conv(x)) for norm in self.norms),
+            *(norm(self.linear(rows)) for norm in self.rows),
+            self.rows[0](self.linear(x[:, :, 0])),
+            self.wide_norm(self.wide(wide)),
+        )
+
+
+def test_batch_norms(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    inputs = (torch.randn(2, 3, 4, 3), torch.randn(2, 4, 3, 3))
+    net = Norms()
+    got = outputs(net, inputs, "fp32", tmp_path)
+    torch.testing.assert_close(tuple(got), net(*inputs), atol=1e-5, rtol=1e-5)
+
+
+def _copies(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x.relu()
+    copy = y.clone()
+    return y, copy, copy * 2, F.dropout(y, 0.5, False), y.cumsum(0), copy.clone().cumsum(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (_copies, (3, 4)),
+        (lambda x: (x.clone(), x + 1), (3, 4)),
+        (lambda x: (x.relu()[..., None] * 2, x[None].sigmoid()), (1, 2, 1, 2, 1, 2)),
+        (lambda x: (x.sum().softmax(0), F.hardtanh(x, -0.3)), (3, 4)),
+    ],
+)
+def test_what_its_lowering_or_runtime_refuses(
+    function: Callable[..., tuple[torch.Tensor, ...]], shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return function(x)
+
+    x = torch.randn(shape)
+    got = outputs(Net(), (x,), "fp32", tmp_path)
+    torch.testing.assert_close(tuple(got), function(x))
+
+
 class Layers(torch.nn.Module):
     """Two convolutions and linear layers, which a function calls."""
 
