@@ -151,6 +151,8 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             # QNN takes bytes for fractions, and whole numbers for those that stand for fractions.
             becomes_quantized = QCOM_QUANT_ATTRS in node.meta and not given.is_floating_point
             return given == torch.uint8 or becomes_quantized
+        if QCOM_QUANT_ATTRS in node.meta and _is_computed_wrong(node):
+            return True
         # QNN counts with 32 bits, and the runtime would read 64 of them.
         results = node.meta["val"] if _has_several(node) else ()
         return any(
@@ -317,6 +319,7 @@ def _with_fractions_only(call: Callable[..., Any]) -> Callable[..., Any]:
     return fractions
 
 
+_AVERAGE = "aten.avg_pool2d.default"
 _DIVISIONS = ("aten.div.", "aten.floor_divide.", "aten.remainder.")
 
 
@@ -472,6 +475,18 @@ def _manager(backend_type: Any, compile_specs: Sequence[CompileSpec]) -> Any:
     if option not in _managers:
         _managers[option] = QnnManagerRegistry().get_or_create_qnn_manager(backend_type, option)
     return _managers[option]
+
+
+def _is_computed_wrong(node: torch.fx.Node) -> bool:
+    """Tells of an operator of integers whether QNN's compiler makes something else of it."""
+    if _name(node) == _AVERAGE:
+        # Windows that are cut off have divisors of their own.
+        return len(node.args) > 4 and bool(node.args[4])
+    if _name(node) == "aten.constant_pad_nd.default":
+        amounts = node.args[1]
+        is_even = amounts[::2] == amounts[1::2]
+        return not is_even or any(_name(user) == _AVERAGE for user in node.users)
+    return False
 
 
 def _has_several(node: torch.fx.Node) -> bool:

@@ -2,8 +2,10 @@
 
 It takes a layer's weight for one only where it is stored, and QNN computes constants of whole
 numbers wrong: what follows from weights and constants alone is computed before, such as the parts
-of a weight that attention to another sequence has. It also quantizes whole numbers beside floats,
-which its lowering then gives other types; here they stay whole.
+of a weight that attention to another sequence has. Calls of one layer get biases of their own, as
+they have scales of their own. Averages over windows are written so that QNN's compiler does not
+split them with a scale that is too small. Upstream's quantizer also takes whole numbers beside
+floats, which its lowering then gives other types; here they stay whole.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 
 import torch
 from etbuild import fold_constants
+from etbuild.biases import own_biases
 from etbuild.exact import write_out_before_quantization
 from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer
 
@@ -24,7 +27,8 @@ class Quantizer(QnnQuantizer):
     def transform_for_annotation(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
         """Prepares a captured graph; see upstream's class."""
         fold_constants(model)
-        write_out_before_quantization(model, "elu")
+        own_biases(model)
+        write_out_before_quantization(model, "elu", "even_windows")
         return super().transform_for_annotation(model)
 
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:

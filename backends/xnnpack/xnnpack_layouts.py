@@ -9,6 +9,9 @@ an error, and what is found here is left out of them:
   in place of what the convolution gets, and all that reads it then computes in that layout;
 - the input of a linear layer that is quantized dynamically, between which and its quantization the
   pass puts a conversion.
+
+Numbers are tensors without dimensions, which have no channels: the pass computes what has one as an
+operand with channels that do not lie last.
 """
 
 from __future__ import annotations
@@ -69,6 +72,8 @@ _ANY_LAYOUT = frozenset(
 _ATEN_IN_ROWS = frozenset(
     ("flatten", "layer_norm", "linear", "reshape", "squeeze", "unflatten", "unsqueeze", "view")
 )
+# Of two operands, the second of which may be a number.
+_OF_TWO = frozenset(("add", "div", "mul", "rsub", "sub"))
 # The same of Edge programs, and those whose results have channels that lie last.
 _IN_ROWS = frozenset(("linear", "squeeze_copy", "unsqueeze_copy", "view_copy"))
 _IN_CHANNELS = frozenset(
@@ -89,7 +94,7 @@ def keeps_layout(convolution: Node) -> bool:
     """
     chain, source = [convolution], convolution.args[0]
     while not _follows_convolution(source) and _name(source) in _ANY_LAYOUT:
-        if len(source.users) > 1:
+        if len(source.users) > 1 or _has_number(source) or _name(source) == "silu":
             return False
         chain.append(source)
         source = source.args[0]
@@ -157,9 +162,21 @@ def _follows_convolution(node: Node) -> bool:
     """Tells whether a convolution leads to a node by operators that are computed in any layout."""
     if _is_convolution(node):
         return True
-    return (_name(node) in _ANY_LAYOUT or _name(node) == "cat") and any(
-        map(_follows_convolution, node.all_input_nodes)
-    )
+    if _has_number(node) or not (_name(node) in _ANY_LAYOUT or _name(node) == "cat"):
+        return False
+    return any(map(_follows_convolution, node.all_input_nodes))
+
+
+def _has_number(node: Node) -> bool:
+    """Tells whether an operand of a node, or of what it is decomposed to, is no picture."""
+    name = _name(node)
+    if name in ("hardsigmoid", "instance_norm"):
+        return True
+    return name in _OF_TWO and any(_rank(operand) != _RANK for operand in node.args[:2])
+
+
+def _rank(operand: object) -> int:
+    return operand.meta["val"].dim() if isinstance(operand, Node) else 0
 
 
 def _until(node: Node) -> Iterator[Node]:

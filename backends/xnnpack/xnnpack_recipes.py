@@ -159,9 +159,9 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         settings = get_symmetric_quantization_config(**_PT2E[kind], is_qat=ctx.qat)
         recipe.quantization_recipe.quantizers = [_Quantizer().set_global(settings)]
         recipe.quantization_recipe.is_qat = ctx.qat
-        if not _PT2E[kind]["is_dynamic"]:
-            folds = [] if ctx.qat else [fold_constants]
-            recipe.quantization_recipe.pre_prepare_passes = [*folds, own_biases]
+        folds = [] if ctx.qat else [fold_constants]
+        biases = [] if _PT2E[kind]["is_dynamic"] else [own_biases]
+        recipe.quantization_recipe.pre_prepare_passes = [*folds, *biases]
     exact = write_out(*ctx.exact("addmm", "gelu"), "hardtanh")
     recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact]
     if ctx.options.boolean("share_mutable_buffers", default=False):

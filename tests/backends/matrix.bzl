@@ -158,7 +158,9 @@ OLDER = [program for program in LOWERED if program.ran and program.row.backend i
 
 # Lowest signal-to-noise ratio in dB where it is not that of the precision; see sqnr.
 _NOISE = {
-    # The causal mask is added with 8 bits: -inf widens their range.
+    # The causal mask is added with 8 or 16 bits: -inf widens their range.
+    "causal_qualcomm_a16w8": 15,
+    "masked_qualcomm_a16w8": 25,
     "causal_qualcomm_int8": 15,
     # One scale for activations of different ranges.
     "curves_arm_tosa_int8": 13,
@@ -191,6 +193,8 @@ def sqnr(net, row):
         return known
     if "int4" in row.recipe or "w4" in row.recipe:
         return 12
+    if "w8" in row.recipe:
+        return 30
     return 20 if "int8" in row.recipe else 40
 
 # Nets of more kinds, which all recipes that run get, to their entry points and arguments.
@@ -200,6 +204,7 @@ MORE_NETS = {
 } | {
     net: struct(entry_point = "tests.backends.more_nets:build", args = {"net": net})
     for net in [
+        "averages",
         "causal",
         "cross",
         "curves",
@@ -236,7 +241,24 @@ REFUSED = [
         recipe = "int8",
         reason = "a transposed convolution has 2 groups, and CMSIS-NN's kernels take none",
     ),
+    struct(
+        net = "lengths",
+        backend = "arm",
+        recipe = "tosa_int8",
+        reason = "has dynamic shapes (s11 in 2 to 16), and TOSA takes static ones only",
+    ),
+    struct(
+        net = "rows",
+        backend = "openvino",
+        recipe = "fp32",
+        reason = "has dynamic shapes (s6 in 1 to 8), and OpenVINO takes static ones only",
+    ),
 ]
+
+# Backends whose recipes refuse nets with dynamic shapes: one recipe each is in REFUSED, or in //tests/backends/qualcomm.
+_STATIC = ["arm", "openvino", "qualcomm"]
+
+_DYNAMIC = ["lengths", "rows"]
 
 MORE = [
     struct(
@@ -248,7 +270,9 @@ MORE = [
     for row in ROWS
     if row.backend != "targets" and row.nets["conv"] == "ran"
     for net in MORE_NETS
-    if (net, row.backend, row.recipe) not in [(r.net, r.backend, r.recipe) for r in REFUSED]
+    if (net, row.backend, row.recipe) not in [(r.net, r.backend, r.recipe) for r in REFUSED] and not (
+        net in _DYNAMIC and row.backend in _STATIC
+    )
 ]
 
 # Lowered again by upstream's own functions in `bazel test //...`; `bazel test //tests:release` does it with all.

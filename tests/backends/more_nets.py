@@ -175,6 +175,25 @@ class Windows(nn.Module):
         return x.view(1, 4, 4, 2, 2, 16).permute(0, 1, 3, 2, 4, 5).reshape(1, 8, 8, 16)
 
 
+class Averages(nn.Module):
+    """Averages over windows side by side: of even sizes, cut off at the edges, adaptive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, 3, 16, 16) to (1, 156); one side is padded more, as in nets from TensorFlow."""
+        x = self.layer(nn.functional.pad(x, (0, 1, 0, 1)))
+        pooled = [
+            nn.functional.avg_pool2d(x, 4),
+            nn.functional.avg_pool2d(x, (4, 8), padding=(2, 0)),
+            nn.functional.avg_pool2d(x, 6, ceil_mode=True),
+            nn.functional.adaptive_avg_pool2d(x, 2),
+        ]
+        return torch.cat([y.flatten(1) for y in pooled], 1)
+
+
 class Curves(nn.Module):
     """Activations with factors, a sum of squares, and a root mean square."""
 
@@ -251,6 +270,7 @@ def _lengths() -> _Methods:
 
 
 NETS: dict[str, Callable[[], _Methods]] = {
+    "averages": lambda: _one(Averages(), 1, 3, 16, 16),
     "causal": lambda: _one(Causal(), 1, 9, 32),
     "cross": lambda: {"forward": Method(Cross(), (torch.randn(1, 8, 32), torch.randn(1, 5, 32)))},
     "curves": lambda: _one(Curves(), 3, 16),

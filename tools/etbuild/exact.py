@@ -62,6 +62,7 @@ REASONS: Mapping[str, str] = {
     "channels_last": "kernels and delegates take rows only",
     "double_remainder": "the kernel computes in 32 bits",
     "elu": "the delegate leaves out the factors",
+    "even_windows": "the delegate averages twice, with a scale that is too small between",
     "floor_division": "the kernel gives infinity for zero by zero, and signs of its own",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
@@ -101,6 +102,8 @@ def write_out(*names: str) -> WriteOut:
           are not in rows.
         "double_remainder": `%` of 64-bit floats.
         "elu": ELU with factors, SELU and CELU, as sums and products of it.
+        "even_windows": averages over windows of even sizes side by side, as averages over 2 x 2
+          and of those.
         "floor_division": `//` of floats by a tensor, in which there may be zeros.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
@@ -319,6 +322,57 @@ def _celu(x: Any, alpha: float = 1) -> Any:
 
 def _selu(x: Any) -> Any:
     return _elu(x, 1.6732632423543772, 1.0507009873554805)
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    """A height and a width, which may be one number or one in a list."""
+    return (values, values) if isinstance(values, int) else (values[0], values[-1])
+
+
+def _is_halved(height: int, width: int) -> bool:
+    return height % 2 == width % 2 == 0 and min(height, width) > 2
+
+
+def _has_even_windows(node: Node) -> bool:
+    """Tells whether windows lie side by side, have even sizes beyond 2, and cover no image."""
+    given = tuple(node.args[0].meta["val"].shape[-2:])
+    if not all(isinstance(size, int) for size in given):
+        return False
+    if str(node.target).startswith("aten.adaptive_avg_pool2d"):
+        sizes = _pair(node.args[1])
+        is_even = all(size % of == 0 for size, of in zip(given, sizes, strict=True))
+        window = tuple(size // of for size, of in zip(given, sizes, strict=True))
+        return is_even and window != given and _is_halved(*window)
+    window, padding = _pair(node.args[1]), _pair(_argument(node, 3, "padding", 0))
+    strides = _argument(node, 2, "stride", ()) or window
+    padded = [size + 2 * around for size, around in zip(given, padding, strict=True)]
+    # Windows that are cut off have divisors of their own.
+    is_cut = _argument(node, 4, "ceil_mode", False) and any(
+        size % of for size, of in zip(padded, window, strict=True)
+    )
+    counts = _argument(node, 5, "count_include_pad", True) or not any(padding)
+    is_mean = counts and not is_cut and _argument(node, 6, "divisor_override", None) is None
+    return is_mean and _pair(strides) == window != given and _is_halved(*window)
+
+
+def _halved(
+    x: Any, window: Any, stride: Any = (), padding: Any = 0, *others: Any, **named: Any
+) -> Any:
+    import torch
+
+    above, left = _pair(named.get("padding", padding))
+    if above or left:
+        x = torch.nn.functional.pad(x, (left, left, above, above))
+    height, width = _pair(window)
+    while _is_halved(height, width):
+        x = torch.nn.functional.avg_pool2d(x, 2)
+        height, width = height // 2, width // 2
+    return torch.nn.functional.avg_pool2d(x, (height, width))
+
+
+def _adaptively_halved(x: Any, sizes: Any) -> Any:
+    window = [size // of for size, of in zip(x.shape[-2:], _pair(sizes), strict=True)]
+    return _halved(x, window)
 
 
 def _is_unquantized_tanh(node: Node) -> bool:
@@ -877,6 +931,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("elu.default",), _has_scales, _elu),
         _Rule(("celu.default",), _always, _celu),
         _Rule(("selu.default",), _always, _selu),
+    ),
+    "even_windows": (
+        _Rule(("avg_pool2d.default",), _has_even_windows, _halved),
+        _Rule(("adaptive_avg_pool2d.default",), _has_even_windows, _adaptively_halved),
     ),
     "floor_division": (
         _Rule(("div.Tensor_mode", "floor_divide.default"), _may_floor_zero, _floor_division),

@@ -164,6 +164,28 @@ _CASES = _MORE | {
 }
 
 
+# What upstream's passes do with numbers and with tensors of other ranks between convolutions.
+_WITH_NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "add": lambda x: x + 0.3,
+    "divide": lambda x: x / 3,
+    "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish,
+    "instance norm": F.instance_norm,
+    "multiply": lambda x: 0.3 * torch.relu(x),
+    "of a number": lambda x: 1 - x,
+    "silu": F.silu,
+    "square": lambda x: x**2,
+    "subtract": lambda x: torch.relu(x - 1),
+    "vector": lambda x: x * x[0, 0, 0],
+}
+_CASES |= {
+    f"{name} {where}": made(function)
+    for where, made in {
+        "before convolution": _NETS["before"],
+        "between convolutions": lambda f: lambda net, x: (net.last(f(net.first(x))),),
+    }.items()
+    for name, function in _WITH_NUMBERS.items()
+}
 _SOME = dict([*_CASES.items()][::6])
 _SOFTMAX = {name: function for name, function in _CASES.items() if "softmax" in name}
 

@@ -35,7 +35,7 @@ class Function(torch.nn.Module):
 
 
 # Rules for delegates that the kernels need none of.
-DELEGATES = ("elu", "hardtanh", "rank", "reflection_pad")
+DELEGATES = ("elu", "even_windows", "hardtanh", "rank", "reflection_pad")
 
 
 def portable() -> ExportRecipe:
@@ -361,6 +361,19 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "factors of ELU": (
         lambda x: (F.selu(x), F.celu(x, 0.7), torch.ops.aten.elu(x, 0.6, 1.5, 2.5), F.elu(x, 0.5)),
         (torch.randn(64),),
+    ),
+    "even windows": (
+        lambda x: (
+            F.avg_pool2d(x, 4),
+            F.avg_pool2d(x, (4, 6), (4, 6), (1, 2)),
+            F.avg_pool2d(x, 8, ceil_mode=True),
+            F.avg_pool2d(x[:, :, 1:, 2:], 4, ceil_mode=True),
+            F.avg_pool2d(x, 4, padding=2, count_include_pad=False),
+            F.avg_pool2d(x, 4, divisor_override=3),
+            F.avg_pool2d(x, 4, 2),
+            F.adaptive_avg_pool2d(x, (4, 2)),
+        ),
+        (torch.randn(1, 2, 16, 24),),
     ),
     "five dimensions": (
         lambda x: (
