@@ -245,7 +245,7 @@ REFUSED = [
         net = "lengths",
         backend = "arm",
         recipe = "tosa_int8",
-        reason = "has dynamic shapes (s11 in 2 to 16), and TOSA takes static ones only",
+        reason = "a method has dynamic shapes, and TOSA takes static ones only",
     ),
     struct(
         net = "rows",
