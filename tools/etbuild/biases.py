@@ -1,4 +1,7 @@
-"""Biases of layers that a method calls more than once, for quantizers with one scale a bias."""
+"""Biases and weights of layers that a method calls more than once, for quantizers.
+
+These know one scale of a bias, and fold a batch norm into the weights of the layer before.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,47 @@ def own_biases(graph: GraphModule) -> GraphModule:
                 call.update_kwarg("bias", own)
     graph.recompile()
     return graph
+
+
+def own_weights(graph: GraphModule) -> GraphModule:
+    """Gives each call of a layer weights of its own, if batch norms follow its calls.
+
+    torchao folds each batch norm into the weights before it. Those of a layer that is called twice
+    would be folded twice, in silence, and so would those of a call whose result others take, too.
+
+    Args:
+      graph: of ATen operators, before it is quantized; it is changed.
+    """
+    for weight in [node for node in graph.graph.nodes if node.op == "get_attr"]:
+        calls = [user for user in weight.users if _PLACES.get(_operator(user)) == 2]
+        calls = [call for call in calls if call.args[1] is weight]
+        norms = [user for call in calls for user in call.users if "batch_norm" in _operator(user)]
+        if not norms:
+            continue
+        for norm in norms:
+            call = norm.args[0]
+            if len(call.users) > 1:
+                with graph.graph.inserting_before(norm):
+                    again = graph.graph.node_copy(call)
+                norm.replace_input_with(call, again)
+                calls.append(again)
+        for number, call in enumerate(calls[1:], 1):
+            call.update_arg(1, _own(graph, weight, number, call))
+            bias = _bias(call)
+            if bias is not None and len(call.args) > 2:
+                call.update_arg(2, _own(graph, bias, number, call))
+    graph.recompile()
+    return graph
+
+
+def _own(graph: GraphModule, value: Node, number: int, call: Node) -> Node:
+    """A copy of a value, before a call."""
+    name = f"{value.target}_call{number}".replace(".", "_")
+    _register(graph, name, operator.attrgetter(value.target)(graph))
+    with graph.graph.inserting_before(call):
+        own = graph.graph.get_attr(name)
+    own.meta.update(value.meta)
+    return own
 
 
 def _register(graph: GraphModule, name: str, bias: Any) -> None:

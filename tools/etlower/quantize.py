@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelSpec
+from etbuild.biases import own_weights
 from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
@@ -209,11 +210,11 @@ def capture(name: str, module: Any, method: Method, label: str) -> torch.export.
 def _captured(name: str, module: Any, method: Method, label: str) -> Any:
     # Guards are a call of a module, which the passes of some quantizers don't know.
     if not isinstance(module, torch.export.ExportedProgram):
-        return capture(name, module, method, label).module(check_guards=False)
+        return own_weights(capture(name, module, method, label).module(check_guards=False))
     if module.range_constraints:
         raise BuildError(
             f'{label}: the method "{name}" is an exported program with dynamic shapes, and '
             "the recipe quantizes it, which needs a new export.",
             "Give the model's code instead, or an exported program with static shapes.",
         )
-    return module.module(check_guards=False)
+    return own_weights(module.module(check_guards=False))

@@ -78,6 +78,32 @@ def test_batch_norms(tmp_path: Path) -> None:
     torch.testing.assert_close(tuple(got), net(*inputs), atol=1e-5, rtol=1e-5)
 
 
+class Levels(torch.nn.Module):
+    """Batch norms behind one convolution: of calls of its own, and of the same one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 3, 1)
+        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm2d(3) for _ in range(3))
+        for number, norm in enumerate(self.norms, 1):
+            norm.weight.data = torch.rand(3) * number + 0.5
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """x of (2, 3, 4, 4)"""
+        same = self.layer(x)
+        return same, *(norm(same) for norm in self.norms[1:]), self.norms[0](self.layer(x))
+
+
+@pytest.mark.parametrize("recipe", ["int8_static_per_channel", "int8_dynamic_per_channel"])
+def test_quantized_batch_norms(recipe: str, tmp_path: Path) -> None:
+    """Each is folded into weights of its own."""
+    torch.manual_seed(0)
+    x, net = torch.randn(2, 3, 4, 4), Levels()
+    for value, want in zip(outputs(net, (x,), recipe, tmp_path), net(x), strict=True):
+        noise = (value - want).square().sum() / want.square().sum()
+        assert -10 * noise.log10() > 25
+
+
 def _copies(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     y = x.relu()
     copy = y.clone()
