@@ -64,6 +64,17 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     return _made(ctx, "cadence_int8", _QUANTIZERS[kind]())
 
 
+def _with_strides(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Writes the strides of poolings that have none: upstream's pass on layouts wants two."""
+    for node in graph.graph.nodes:
+        if str(node.target).startswith(("aten.avg_pool2d.", "aten.max_pool2d.")):
+            window, *strides = node.args[1:3]
+            if not (strides and strides[0]):
+                node.args = (node.args[0], window, window, *node.args[3:])
+    graph.recompile()
+    return graph
+
+
 def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
     """A recipe; `quantizer`: one of upstream's, or None."""
     mode = CompileMode[ctx.options.text("mode", "default").upper()]
@@ -81,7 +92,7 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
         allow_exported_model_train_eval(captured)
         kept = quantizer.get_ops_to_preserve_from_decomposition()
         traced = compiler_funcs.trace(captured, inputs, strict=True, ops_to_keep=kept)
-        return own_biases(traced.module(check_guards=False))
+        return own_biases(_with_strides(traced.module(check_guards=False)))
 
     def fused(_method: str, program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
         if quantizer is None:
