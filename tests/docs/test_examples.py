@@ -48,6 +48,7 @@ def test_the_android_app(player: Player, android: str) -> None:
         assert "com/example/chat/ChatActivity.class" in jar.namelist()
 
 
+@pytest.mark.release
 def test_a_call_that_the_classes_do_not_have_fails(player: Player, android: str) -> None:
     activity = player.folder / "java/com/example/chat/ChatActivity.java"
     activity.write_text(activity.read_text().replace("Programs.open(", "Programs.unpack("))

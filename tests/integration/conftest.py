@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import EmptyWorkspace, Workspace, bazels_compiler
+from nested import EmptyWorkspace, Workspace
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     repositories = ["executorch_cli", "executorch_sbom"]
     folder = tmp_path_factory.mktemp("shared") / "one"
     new_workspace = Workspace(folder, repositories=repositories)
-    new_workspace.overrides += bazels_compiler()
     yield new_workspace
     new_workspace.close()
 

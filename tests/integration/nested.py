@@ -250,20 +250,6 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def bazels_compiler() -> list[str]:
-    """Flags with which workspaces that depend on rules_cc themselves compile as others do.
-
-    Bazel 7 takes the C++ toolchain that it configures itself, or that of a direct dependency on
-    rules_cc. Their compilations have nothing in common in a cache. For workspaces that use no
-    portable platform of the machine's own kind, as this toolchain precedes all others.
-    """
-    if _mark(_outer_folder()) == "+":
-        return []
-    return [
-        "--extra_toolchains=@@bazel_tools~cc_configure_extension~local_config_cc_toolchains//:all"
-    ]
-
-
 def _mark(outer: Path) -> str:
     """Returns what joins the parts of a canonical name: ~ in Bazel 7, + in later ones.
 

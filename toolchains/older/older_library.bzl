@@ -1,7 +1,6 @@
 """older_library: the library that runs programs, with the older runtime that a test's configuration names."""
 
-load("@executorch_compiler//:found.bzl", "HOST_PLATFORM")
-load("//toolchains/runner:runner.bzl", "HOST_OPTIONS", "OLDER_VERSION", "host_platforms")
+load("//toolchains/runner:runner.bzl", "HOST_INPUTS", "HOST_OUTPUTS", "OLDER_VERSION", "host_options")
 load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo")
 
 EtOlderLibraryInfo = provider(
@@ -15,17 +14,15 @@ EtOlderLibraryInfo = provider(
     },
 )
 
-_PLATFORMS = "//command_line_option:platforms"
-
 def _older_transition_impl(settings, attr):
     # Tests run on the host's platform, whatever platform is built for.
-    options = HOST_OPTIONS | {_PLATFORMS: host_platforms(HOST_PLATFORM, settings[_PLATFORMS])}
+    options = host_options(settings)
     return {version: options | {OLDER_VERSION: version} for version in attr.runtimes}
 
 older_transition = transition(
     implementation = _older_transition_impl,
-    inputs = [_PLATFORMS],
-    outputs = HOST_OPTIONS.keys() + [_PLATFORMS, OLDER_VERSION],
+    inputs = HOST_INPUTS,
+    outputs = HOST_OUTPUTS + [OLDER_VERSION],
 )
 
 def _older_library_impl(ctx):

@@ -6,6 +6,7 @@ that run programs and the runner share one result, and so do machines with one c
 """
 
 load("@executorch_compiler//:found.bzl", "HOST_PLATFORM")
+load("//toolchains/cc:targets.bzl", "TARGETS")
 load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo")
 
 RUNNER_TOOLCHAIN = Label("//toolchains/runner:toolchain_type")
@@ -27,28 +28,40 @@ OLDER_VERSION = str(Label("//toolchains/runtime:older_version"))
 EMULATING = str(Label("//toolchains/runner:emulating"))
 
 _PLATFORMS = "//command_line_option:platforms"
+_TOOLCHAINS = "//command_line_option:extra_toolchains"
 _PORTABLE = ["linux_arm64", "linux_x86_64", "macos_arm64"]
 
-def host_platforms(name, others):
-    """The platform that the library is built for, as transitions know it.
+# Settings that `host_options` reads, and those that it gives.
+HOST_INPUTS = [_PLATFORMS, _TOOLCHAINS]
+HOST_OUTPUTS = HOST_OPTIONS.keys() + HOST_INPUTS
+
+def host_options(settings, platform = None):
+    """The one configuration, as transitions know it.
+
+    Its C++ toolchain precedes those of modules: a user's module that depends on rules_cc has one that would fit, too.
 
     Args:
-      name: of the machine's kind, as in //toolchains/platforms.
-      others: list of Labels: the build's platforms, for machines of other kinds.
+      settings: dict of HOST_INPUTS, for machines of other kinds than zig compiles for.
+      platform: Label of the machine's platform, instead of the portable one of its kind.
 
     Returns:
-      A list of Labels.
+      A dict of HOST_OUTPUTS.
     """
-    return [Label("//toolchains/platforms:" + name)] if name in _PORTABLE else others
+    if not platform and HOST_PLATFORM in _PORTABLE:
+        platform = Label("//toolchains/platforms:" + HOST_PLATFORM)
+    has_compiler = platform and platform.name in TARGETS
+    return HOST_OPTIONS | {
+        _PLATFORMS: [platform] if platform else settings[_PLATFORMS],
+        _TOOLCHAINS: [str(Label("//toolchains/cc:" + platform.name))] if has_compiler else settings[_TOOLCHAINS],
+    }
 
 def _host_impl(settings, attr):
-    platforms = [attr.platform] if attr.platform else host_platforms(HOST_PLATFORM, settings[_PLATFORMS])
-    return HOST_OPTIONS | {EMULATING: False, OLDER_VERSION: "", _PLATFORMS: platforms}
+    return host_options(settings, attr.platform) | {EMULATING: False, OLDER_VERSION: ""}
 
 _host = transition(
     implementation = _host_impl,
-    inputs = [_PLATFORMS],
-    outputs = HOST_OPTIONS.keys() + [EMULATING, OLDER_VERSION, _PLATFORMS],
+    inputs = HOST_INPUTS,
+    outputs = HOST_OUTPUTS + [EMULATING, OLDER_VERSION],
 )
 
 _PLATFORM = {
