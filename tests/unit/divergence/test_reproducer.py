@@ -54,6 +54,7 @@ def write(folder: Path, given: reproducer.Lowering, fall: Fall = FALL) -> str:
     return reproducer.write(folder, Method(net, inputs), inputs, fall, 10.0, given, names)
 
 
+@pytest.mark.release
 def test_module_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     folder = tmp_path / "bugs" / "softmax"

@@ -411,6 +411,7 @@ VARYING: tuple[Callable[..., Any], ...] = (
 )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("recipe", [portable, xnnpack])
 def test_sizes_that_vary(recipe: Callable[[], ExportRecipe], tmp_path: Path) -> None:
     """Sizes stay those of the inputs: at both ends, and between."""

@@ -112,7 +112,7 @@ class Beside(nn.Module):
 @pytest.mark.parametrize(
     "recipe", [DYNAMIC, "int8_static_per_channel", "int8_dynamic_act_int4_weight"]
 )
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_they_run(recipe: str, tmp_path: Path) -> None:
     net = Beside().eval()
     inputs = tuple(torch.randn(shape) for _, _, shape in CASES.values())

@@ -309,6 +309,7 @@ def shared(first: torch.nn.Module, second: torch.nn.Module) -> Any:
     return stages.run(spec, chosen, Progress(), "//t:net", etrecord=False)
 
 
+@pytest.mark.release
 def test_buffers_that_methods_share() -> None:
     """By name and by identity: others of the same name would be one."""
     buffer = torch.zeros(4)

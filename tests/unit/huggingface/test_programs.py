@@ -144,6 +144,7 @@ def test_decoders_continue_what_their_cache_holds(
             check(got[0], expected[end - 1])
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("name", "class_name"),
     [
@@ -181,6 +182,7 @@ def test_mixtures_of_experts_read_single_tokens(tmp_path: Path) -> None:
     assert spec.constant_methods["enable_dynamic_shape"] is False
 
 
+@pytest.mark.release
 def test_linear_layers_of_decoders_are_quantized(tmp_path: Path) -> None:
     model = checkpoint("llama", "LlamaForCausalLM", tmp_path)
     spec = entry.build(context(tmp_path, dynamic="false", max_length="16"))
