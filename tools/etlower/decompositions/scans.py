@@ -34,8 +34,10 @@ def _moved(x: _Tensor, dim: int, distance: int, fill: float) -> _Tensor:
     return torch.constant_pad_nd(x, amounts, fill).narrow(dim, 0, x.shape[dim])
 
 
-def _cumprod(x: _Tensor, dim: int, *, dtype: torch.dtype | None = None) -> _Tensor:
-    x = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
+def _scanned(
+    x: _Tensor, dim: int, fill: float, joined: Callable[[_Tensor, _Tensor], _Tensor]
+) -> _Tensor:
+    """Joins each element with all before it; `fill` is what changes nothing."""
     if x.dim() == 0:
         return x.clone()
     dim %= x.dim()
@@ -44,24 +46,22 @@ def _cumprod(x: _Tensor, dim: int, *, dtype: torch.dtype | None = None) -> _Tens
         return NotImplemented
     result = x.clone()
     for distance in distances:
-        result = result * _moved(result, dim, distance, 1)
+        result = joined(result, _moved(result, dim, distance, fill))
     return result
+
+
+def _cumprod(x: _Tensor, dim: int, *, dtype: torch.dtype | None = None) -> _Tensor:
+    x = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
+    return _scanned(x, dim, 1, torch.mul)
 
 
 def _logcumsumexp(x: _Tensor, dim: int) -> _Tensor:
-    if x.dim() == 0:
-        return x.clone()
-    dim %= x.dim()
-    distances = _distances(x, dim)
-    if distances is None:
-        return NotImplemented
-    result = x.clone()
-    for distance in distances:
-        before = _moved(result, dim, distance, -math.inf)
-        largest = torch.maximum(result, before)
+    def joined(here: _Tensor, before: _Tensor) -> _Tensor:
+        largest = torch.maximum(here, before)
         base = torch.where(torch.isinf(largest), 0.0, largest)
-        result = torch.log(torch.exp(result - base) + torch.exp(before - base)) + base
-    return result
+        return torch.log(torch.exp(here - base) + torch.exp(before - base)) + base
+
+    return _scanned(x, dim, -math.inf, joined)
 
 
 def _extreme(largest: bool) -> Callable[..., tuple[_Tensor, _Tensor]]:
