@@ -37,11 +37,7 @@ def own_biases(graph: GraphModule) -> GraphModule:
     """
     for bias in [node for node in graph.graph.nodes if node.op == "get_attr"]:
         for number, call in enumerate([n for n in bias.users if _bias(n) is bias][1:], 1):
-            name = f"{bias.target}_{number}".replace(".", "_")
-            _register(graph, name, operator.attrgetter(bias.target)(graph))
-            with graph.graph.inserting_before(call):
-                own = graph.graph.get_attr(name)
-            own.meta.update(bias.meta)
+            own = _own(graph, bias, f"{number}", call)
             place = _PLACES[_operator(call)]
             if place < len(call.args):
                 call.update_arg(place, own)
@@ -74,17 +70,17 @@ def own_weights(graph: GraphModule) -> GraphModule:
                 norm.replace_input_with(call, again)
                 calls.append(again)
         for number, call in enumerate(calls[1:], 1):
-            call.update_arg(1, _own(graph, weight, number, call))
+            call.update_arg(1, _own(graph, weight, f"call{number}", call))
             bias = _bias(call)
             if bias is not None and len(call.args) > 2:
-                call.update_arg(2, _own(graph, bias, number, call))
+                call.update_arg(2, _own(graph, bias, f"call{number}", call))
     graph.recompile()
     return graph
 
 
-def _own(graph: GraphModule, value: Node, number: int, call: Node) -> Node:
-    """A copy of a value, before a call."""
-    name = f"{value.target}_call{number}".replace(".", "_")
+def _own(graph: GraphModule, value: Node, ending: str, call: Node) -> Node:
+    """A copy of a value, before a call; its name has the ending."""
+    name = f"{value.target}_{ending}".replace(".", "_")
     _register(graph, name, operator.attrgetter(value.target)(graph))
     with graph.graph.inserting_before(call):
         own = graph.graph.get_attr(name)
@@ -92,11 +88,11 @@ def _own(graph: GraphModule, value: Node, number: int, call: Node) -> Node:
     return own
 
 
-def _register(graph: GraphModule, name: str, bias: Any) -> None:
-    """Registers a copy of a bias, which is trained if the bias is."""
-    copy = bias.detach().clone()
-    if isinstance(bias, type(next(graph.parameters(), None))):
-        graph.register_parameter(name, type(bias)(copy, requires_grad=bias.requires_grad))
+def _register(graph: GraphModule, name: str, value: Any) -> None:
+    """Registers a copy of a bias or a weight, which is trained if that is."""
+    copy = value.detach().clone()
+    if isinstance(value, type(next(graph.parameters(), None))):
+        graph.register_parameter(name, type(value)(copy, requires_grad=value.requires_grad))
     else:
         graph.register_buffer(name, copy)
 
