@@ -53,6 +53,7 @@ _SKIPPED = {
 
 # They take long, and other tests run most of what they show: //tests:release plays them.
 _LONG = (
+    "README.md",
     "docs/howto/accelerators.md",
     "docs/howto/debug.md",
     "docs/howto/fleet.md",
@@ -60,6 +61,7 @@ _LONG = (
     "docs/howto/models.md",
     "docs/howto/recipes.md",
     "docs/howto/sharing.md",
+    "examples/ci/README.md",
     "examples/hello/README.md",
     "examples/lora_tasks/README.md",
     "examples/qat/README.md",

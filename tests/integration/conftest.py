@@ -13,14 +13,14 @@ from collections.abc import Iterator
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import EmptyWorkspace, Workspace
+from nested import COMPILERS, EmptyWorkspace, Workspace
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """The workspace, with the contents of tests/e2e/smoke at first."""
-    # For programs that are run beside a built one and for releases, and only then.
-    repositories = ["executorch_cli", "executorch_sbom"]
+    # For programs that are run, also beside a built one, and for releases, and only then.
+    repositories = [*COMPILERS, "executorch_cli", "executorch_sbom"]
     folder = tmp_path_factory.mktemp("shared") / "one"
     new_workspace = Workspace(folder, repositories=repositories)
     yield new_workspace

@@ -23,6 +23,9 @@ FOR_APPS = (
     "executorch_runtime_linux_x86_64",
 )
 
+# What compiles the library that runs programs on this machine.
+COMPILERS = ("executorch_libstdcxx_linux_x86_64", "executorch_zig")
+
 # Modules that an example takes and that are not to be had here, by the names of their fakes.
 FAKES = {
     "examples/android_app": ("rules_android",),
@@ -79,6 +82,7 @@ class Workspace:
             self.overrides.append("--modify_execution_info=^(Et.*|TestRunner)$=+no-cache")
             # Else PATH is part of each compilation, and tests differ in it.
             self.overrides.append("--incompatible_strict_action_env")
+        self.overrides.append(f"--profile=/tmp/prof/{os.getpid()}.gz")  # TMP
         self.use(*repositories)
         self.base = folder.parent / f"{base}-of-{folder.name}"
         self._lay(source)

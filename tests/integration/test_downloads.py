@@ -117,6 +117,7 @@ def downloader(
     new_downloader.close()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("fault", "tells_hashes", "problem", "reason"),
     [

@@ -89,6 +89,7 @@ def test_a_machine_without_npm_gets_one(user: User, tmp_path: Path) -> None:
     assert not repository.joinpath("unpacked").exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -9,10 +9,8 @@ HERE = Path("tests/llm")
 
 
 def test_files() -> None:
-    folder = HERE / "qwen_benchmark"
-    suffixes = ("html", "json", "txt")
-    programs = ("qwen_poet_xnnpack", "qwen_xnnpack")
-    names = [f"{program}.{suffix}" for program in programs for suffix in suffixes]
+    folder = HERE / "ernie_benchmark"
+    names = [f"ernie_xnnpack.{suffix}" for suffix in ("html", "json", "txt")]
     assert sorted(path.name for path in folder.iterdir()) == names
     figures = json.loads((folder / names[1]).read_text())
     assert "tokens/s" in (folder / names[2]).read_text()

@@ -86,7 +86,7 @@ _OMITTED = [(family, key) for family in sorted(FAMILIES) for key in _optional(fa
 
 
 @pytest.mark.parametrize(("family", "key"), _OMITTED)
-@pytest.mark.few(16)
+@pytest.mark.few(8)
 def test_a_key_may_be_left_out(family: str, key: str, tmp_path: Path) -> None:
     tiny_checkpoint.write(family, tmp_path)
     if key == "tie_word_embeddings":
@@ -150,7 +150,7 @@ _PLACES = [
         )
     ],
 )
-@pytest.mark.few(16)
+@pytest.mark.few(8)
 def test_rotary_embeddings_are_read_where_transformers_reads_them(
     family: str, place: int, tmp_path: Path
 ) -> None:

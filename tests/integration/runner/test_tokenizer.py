@@ -508,7 +508,7 @@ SIMPLE_NORMALIZERS = {
 
 @all_characters
 @pytest.mark.parametrize("name", SIMPLE_NORMALIZERS)
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 def test_normalizers_of_characters(name: str, characters: list[str], tmp_path: Path) -> None:
     """All characters, alone and beside each other."""
     path = tmp_path / "tokenizer.json"
@@ -593,7 +593,7 @@ def test_punctuation(characters: list[str], tmp_path: Path) -> None:
 
 @all_characters
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_normal_forms(form: str, characters: list[str], tmp_path: Path) -> None:
     """All characters, alone and with combining ones, including those newer than version 9."""
     path = tmp_path / "tokenizer.json"
@@ -797,7 +797,7 @@ def test_empty_matches(pattern: str, tmp_path: Path) -> None:
     ],
     ids=lambda part: str(part.get("pattern", part["type"])),
 )
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 def test_classes_of_characters(part: dict[str, Any], tmp_path: Path) -> None:
     """All characters, in the version of Unicode that Hugging Face's have for each pre-tokenizer."""
     vocabulary = {"[UNK]": 0, "a": 1, "##a": 2, "b": 3, "##b": 4}

@@ -107,6 +107,7 @@ def merge(tiny, weights: Mapping[str, torch.Tensor], scale: float) -> None:
         tiny.tensors[key] = tiny.tensors[key] + product.numpy()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("changes", "targets", "scale"),
     [

@@ -53,6 +53,7 @@ def integers(values: np.ndarray) -> np.ndarray:
     return numbers.reshape(values.shape)
 
 
+@pytest.mark.release
 def test_q4_0_is_kept_bit_for_bit(spec: Any, tiny: Any) -> None:
     """Beside floating activations, in a program: integers, and scales in 32 bits."""
     model, recipe = spec(Q4_0), recipe_of(portable_recipes.int4_weight_only, group_size="32")

@@ -260,7 +260,7 @@ OF_GRAY = (
 )
 
 
-@pytest.mark.few(1)
+@pytest.mark.release
 @pytest.mark.parametrize("recipe", ["portable", "fp32"])
 def test_orders_that_name_the_same_memory(recipe: str, tmp_path: Path) -> None:
     """Pictures of one channel, column or element lie in rows and have their channels last."""

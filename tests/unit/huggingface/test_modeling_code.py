@@ -158,7 +158,7 @@ def compare(model: Any, step: Any, calls: list[tuple[int, int]], share: float = 
             assert worst < share, f"tokens {start} to {end}: {worst:.2g} of the spread"
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("architecture", "values", "own"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)]
 )
@@ -179,7 +179,7 @@ def test_token_by_token(
         compare(model, step, steps(prompt))
 
 
-@pytest.mark.few(1)
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("yaml", "experts"),
     [(YAML + METHODS, False), (ONE, True)],
