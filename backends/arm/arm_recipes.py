@@ -22,7 +22,7 @@ import arm_partitions
 import torch
 from arm_estimates import keep_estimates
 from etbuild import BuildError, RecipeContext, fold_constants, static_shapes
-from etbuild.groups import split_groups
+from etbuild.transposed import split_groups
 from executorch.backends.arm.quantizer.arm_quantizer import (
     get_symmetric_a16w8_quantization_config,
 )

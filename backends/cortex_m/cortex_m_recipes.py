@@ -5,12 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from etbuild import BuildError, RecipeContext, fold_constants
+from etbuild import RecipeContext, fold_constants
+from etbuild.exact import write_out_before_quantization
+from etbuild.transposed import fill_weights, split_groups
 from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
 from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
 from executorch.backends.arm.constants import DQ_OPS
 from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
+from executorch.backends.cortex_m.passes.activation_fusion_pass import ActivationFusionPass
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+from executorch.backends.cortex_m.passes.explicit_layout_pass import (
+    ValidateCortexMExplicitLayoutPass,
+)
+from executorch.backends.cortex_m.passes.passes_utils import (
+    get_activation_bounds,
+    quantize_val,
+    skips_quantized_max_pool2d,
+)
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
 from executorch.exir.capture import ExecutorchBackendConfig
@@ -36,7 +47,6 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     def transform(edge: Any) -> list[Any]:
         for name in sorted(edge.methods):
             program = edge.exported_program(name)
-            _refuse_convolutions(program, name, ctx.label)
             passes = CortexMPassManager(program, passes=_passes(), target_config=target)
             edge._edge_programs[name] = _with_true_types(passes.transform())
         return []
@@ -45,7 +55,7 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
         name="cortex_m_int8",
         quantization_recipe=QuantizationRecipe(
             quantizers=[CortexMQuantizer(use_explicit_layout=True)],
-            pre_prepare_passes=[fold_constants],
+            pre_prepare_passes=[split_groups, fill_weights, fold_constants, _write_out],
         ),
         lowering_recipe=LoweringRecipe(
             edge_compile_config=cortex_m_edge_compile_config(),
@@ -55,12 +65,73 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     )
 
 
+def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Writes out activations that are part of no layer's kernel."""
+    write_out_before_quantization(graph, "hard_sigmoid")
+    return graph
+
+
 def _passes() -> list[type]:
     """Upstream's passes, and ours."""
-    passes = list(CortexMPassManager.explicit_layout_pass_list)
-    place = passes.index(FoldAndAnnotateQParamsPass)
-    passes[place : place + 1] = [_Unmark, FoldAndAnnotateQParamsPass, _NarrowBiases]
-    return passes
+    ours: dict[type, list[type]] = {
+        FoldAndAnnotateQParamsPass: [_Unmark, FoldAndAnnotateQParamsPass, _NarrowBiases],
+        ActivationFusionPass: [_Fuse],
+        ValidateCortexMExplicitLayoutPass: [_Validate],
+    }
+    return [
+        own
+        for each in CortexMPassManager.explicit_layout_pass_list
+        for own in ours.get(each, [each])
+    ]
+
+
+class _Fuse(ActivationFusionPass):
+    """Fuses activations whose scale has steps that they never give.
+
+    It does where the result is joined with one of other numbers, as by a residual connection.
+    Upstream (ExecuTorch 1.5.1) leaves such an activation, and the layer before it without a scale.
+    The kernels take bounds of their own.
+    """
+
+    def _get_validated_qparams(self, node: torch.fx.Node, input_node: torch.fx.Node) -> Any:
+        """The scale of a layer with its activation, and the steps that it may give."""
+        params, bounds = node.meta.get("output_qparams", {}).get(0), get_activation_bounds(node)
+        if params is None or params.per_channel or bounds is None:
+            return super()._get_validated_qparams(node, input_node)
+        low, high = (
+            end if bound is None else int(quantize_val(bound, params.scale, params.zp, *ends))
+            for ends in [(params.qmin, params.qmax)]
+            for bound, end in zip(bounds, ends, strict=True)
+        )
+        node.meta["output_qparams"] = {0: params._replace(qmin=low, qmax=high)}
+        return super()._get_validated_qparams(node, input_node)
+
+
+class _Validate(ValidateCortexMExplicitLayoutPass):
+    """Leaves to ExecuTorch's kernels what computes with floats, and maxima that CMSIS-NN has not.
+
+    Upstream (ExecuTorch 1.5.1) fails on each convolution and pooling without a kernel on 8 bits. A
+    maximum is the same with any scale.
+    """
+
+    def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
+        """Checks the other layers; the graph stays."""
+        left = {
+            node: node.target
+            for node in graph_module.graph.nodes
+            if node.op == "call_function" and (_is_float(node) or skips_quantized_max_pool2d(node))
+        }
+        for node in left:
+            node.target = _left
+        try:
+            return super().call(graph_module)
+        finally:
+            for node, target in left.items():
+                node.target = target
+
+
+def _left(*args: Any, **kwargs: Any) -> None:
+    """Stands for an operator that is not checked; it is never called."""
 
 
 class _Unmark(ExportPass):
@@ -80,10 +151,13 @@ class _Unmark(ExportPass):
 
 def _is_plain_float(node: torch.fx.Node) -> bool:
     """Tells whether a result has floats that stand for no steps of a scale."""
-    value = node.meta.get("val")
-    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
     is_quantized = node.target in DQ_OPS or _MARK in node.meta.get("custom", {})
-    return is_float and node.op == "call_function" and not is_quantized
+    return _is_float(node) and node.op == "call_function" and not is_quantized
+
+
+def _is_float(node: torch.fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 class _NarrowBiases(ExportPass):
@@ -115,32 +189,3 @@ def _with_true_types(program: torch.export.ExportedProgram) -> torch.export.Expo
         if _BIAS in node.meta:
             node.meta["val"] = node.meta.pop(_BIAS)
     return program
-
-
-def _refuse_convolutions(program: Any, method: str, label: str) -> None:
-    """Refuses transposed convolutions that CMSIS-NN has no kernel for.
-
-    Upstream's quantizer leaves them in float, and one of its passes then fails.
-
-    Raises:
-      BuildError: a method has one.
-    """
-    for node in program.graph.nodes:
-        if "aten.convolution.default" not in str(node.target) or not node.args[6]:
-            continue
-        dilation, output_padding, groups = node.args[5], node.args[7], node.args[8]
-        lacking = [
-            text
-            for text, found in (
-                (f"output padding {list(output_padding)}", any(output_padding)),
-                (f"dilation {list(dilation)}", any(step != 1 for step in dilation)),
-                (f"{groups} groups", groups > 1),
-            )
-            if found
-        ]
-        if lacking:
-            raise BuildError(
-                f'{label}: method "{method}": a transposed convolution has '
-                f"{' and '.join(lacking)}, and CMSIS-NN's kernels take none.",
-                "Use others: an output padding can be a larger kernel, or a padding of the result.",
-            )

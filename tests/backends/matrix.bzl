@@ -236,12 +236,6 @@ REFUSED = [
         reason = "OpenVINO's compiler fails on a part with _softmax.default, addmm.default, bmm.default",
     ),
     struct(
-        net = "grouped",
-        backend = "cortex_m",
-        recipe = "int8",
-        reason = "a transposed convolution has 2 groups, and CMSIS-NN's kernels take none",
-    ),
-    struct(
         net = "lengths",
         backend = "arm",
         recipe = "tosa_int8",

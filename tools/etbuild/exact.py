@@ -66,6 +66,7 @@ REASONS: Mapping[str, str] = {
     "floor_division": "the kernel gives infinity for zero by zero, and signs of its own",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
+    "hard_sigmoid": "the kernels have it as a part of a layer only",
     "hardtanh": "the delegate's lowering fails where a bound has its default",
     "index_type": "the kernel takes 64-bit indices only",
     "integer_power": "the kernel computes in doubles, which have 53 bits",
@@ -108,6 +109,7 @@ def write_out(*names: str) -> WriteOut:
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
+        "hard_sigmoid": hard sigmoid and hard swish that follow no layer, or not alone.
         "hardtanh": bounds of which one has its default, as those of `clamp`.
         "index_type": `gather` and `scatter` by indices that are not 64-bit integers.
         "integer_power": powers of whole numbers, also those beyond a double's 53 bits.
@@ -393,6 +395,23 @@ def _gelu(x: Any, *, approximate: str) -> Any:
     return (x * 0.5) * ((inner * math.sqrt(2 / math.pi)).tanh() + 1.0)
 
 
+def _is_apart(node: Node) -> bool:
+    """Tells whether a result follows no layer over pictures, rows or features, or not alone."""
+    source = node.args[0]
+    layer = str(source.target).removeprefix("aten.").partition(".")[0]
+    dims = {"conv1d": 3, "conv2d": 4, "conv_transpose2d": 4, "linear": None}
+    is_layer = layer in dims and dims[layer] in (None, source.meta["val"].dim())
+    return not is_layer or len(source.users) > 1
+
+
+def _hard_sigmoid(x: Any) -> Any:
+    return (x * (1 / 6) + 0.5).clamp(0, 1)
+
+
+def _hard_swish(x: Any) -> Any:
+    return x * _hard_sigmoid(x)
+
+
 def _has_default_bound(node: Node) -> bool:
     return len(node.args) < 3
 
@@ -560,6 +579,14 @@ def _reflection_pad(x: Any, padding: list[int]) -> Any:
         if before < 0 or after < 0:
             x = x.narrow(dim, max(-before, 0), x.shape[dim] - max(-before, 0) - max(-after, 0))
     return x
+
+
+def _reflects(node: Node) -> bool:
+    return bool(_argument(node, 2, "mode", "constant") == "reflect")
+
+
+def _pad_by_reflections(x: Any, padding: list[int], mode: str, value: Any = None) -> Any:
+    return _reflection_pad(x, padding)
 
 
 def _is_whole_power(node: Node) -> bool:
@@ -944,6 +971,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         *(_Rule((name,), _gives_half, _in_single(name)) for name in _HALVES),
         *(_Rule((name,), _gives_half_of_numbers, _in_single(name)) for name in _BINARY),
     ),
+    "hard_sigmoid": (
+        _Rule(("hardsigmoid.default",), _is_apart, _hard_sigmoid),
+        _Rule(("hardswish.default",), _is_apart, _hard_swish),
+    ),
     "hardtanh": (_Rule(("hardtanh.default",), _has_default_bound, _hardtanh),),
     "index_type": tuple(_Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
     "integer_power": (_Rule(_POWERS, _is_whole_power, _integer_power),),
@@ -969,7 +1000,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("permute.default",), _has_ones, _permute_without_ones),
         _Rule(("transpose.int",), _has_ones, _transpose_without_ones),
     ),
-    "reflection_pad": (_Rule(_REFLECTIONS, _always, _reflection_pad),),
+    "reflection_pad": (
+        _Rule(_REFLECTIONS, _always, _reflection_pad),
+        _Rule(("pad.default",), _reflects, _pad_by_reflections),
+    ),
     "scalar_shape": (
         _Rule(("permute.default", "permute_copy.default"), _has_no_dimension, _permute_of_scalar),
         _Rule(("unfold.default", "unfold_copy.default"), _has_no_dimension, _unfold_of_scalar),

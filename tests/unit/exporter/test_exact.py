@@ -35,7 +35,7 @@ class Function(torch.nn.Module):
 
 
 # Rules for delegates that the kernels need none of.
-DELEGATES = ("elu", "even_windows", "hardtanh", "rank", "reflection_pad")
+DELEGATES = ("elu", "even_windows", "hard_sigmoid", "hardtanh", "rank", "reflection_pad")
 
 
 def portable() -> ExportRecipe:
@@ -133,6 +133,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         )
         for padding in ((1, 2, 3, 0), (0, 0, 1, 1), (10, 10, 8, 8), (4, -1, -2, 3))
     },
+    "hard swish": (lambda x: F.hardswish(3 * x) + F.hardsigmoid(x - 2), (PICTURE,)),
     "reflect of a row": (lambda x: F.pad(x, (3, 5), mode="reflect"), (torch.randn(1, 2, 12),)),
     **{
         f"bilinear {factor} {align}": (
@@ -471,10 +472,19 @@ def test_what_a_recipe_allows_stays(allowed: tuple[str, ...]) -> None:
 
 def test_rules_for_delegates_apply() -> None:
     """The graph keeps nothing that they are for."""
-    net = Function(lambda x: F.selu(x).permute(3, 1, 2, 0, 4))
+    net = Function(
+        lambda x: F.pad(
+            F.hardswish(F.selu(x)).permute(3, 1, 2, 0, 4)[:, :, 0, 0], (1, 1), "reflect"
+        )
+    )
     program = torch.export.export(net, (torch.randn(1, 4, 1, 3, 5),))
     written = write_out(*DELEGATES).apply(program)
-    assert sorted(each.rule for each in written) == ["elu", "rank"]
+    assert sorted(each.rule for each in written) == [
+        "elu",
+        "hard_sigmoid",
+        "rank",
+        "reflection_pad",
+    ]
     ranks = [n.meta["val"].dim() for n in program.graph.nodes if "permute" in str(n.target)]
     assert ranks == [3]
 
