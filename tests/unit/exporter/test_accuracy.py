@@ -73,6 +73,7 @@ def test_each_output_has_a_ratio(name: str) -> None:
         assert second == {"sqnr_db": None, "note": "the same as eager"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", RECIPES[:2])
 def test_it_leaves_the_program_as_it_is(name: str) -> None:
     programs = []

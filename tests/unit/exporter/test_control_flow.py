@@ -76,7 +76,7 @@ NETS = [OverwrittenByTheNext(), OperandOfTheNext(), Viewed(), InABranch(), Safe(
         *(pytest.param(net, False, marks=pytest.mark.release) for net in NETS[1:]),
     ],
 )
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_results_are_those_of_eager(net: torch.nn.Module, dynamic: bool, tmp_path: Path) -> None:
     x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
     program = tmp_path / "net.pte"
@@ -180,7 +180,7 @@ class LayersInBranches(torch.nn.Module):
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_values_that_were_lost(net: torch.nn.Module, recipe: str, tmp_path: Path) -> None:
     x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
     _check_in_a_row(net, [x, -x, x.flip(0) + 0.1], recipe, tmp_path)

@@ -170,6 +170,7 @@ def results(net: Net, inputs: torch.Tensor, recipe: str, folder: Path) -> list[t
     return outputs(run(spec, xnnpack(recipe)), folder, "forward", inputs)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("recipe", XNNPACK)
 def test_named_tuples_of_delegates(recipe: str, tmp_path: Path) -> None:
     net = Net(lambda x, a: {"best": torch.topk(a(x), 3, dim=1), "of": x.max(1)}, nn.Linear(64, 32))

@@ -71,7 +71,7 @@ def weak(spec: ModelSpec, recipe: str, folder: Path) -> tuple[list[str], list[st
 
 
 @pytest.mark.parametrize("join", JOINS)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_ranges_that_differ(join: str, tmp_path: Path) -> None:
     found, notes = weak(head(join, 640.0), "int8_static_per_channel", tmp_path)
     assert found == []
@@ -90,7 +90,7 @@ def test_one_scale_a_tensor(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("join", JOINS)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_ranges_that_resemble_each_other(join: str, tmp_path: Path) -> None:
     """The program has the bytes that it has without all this, and nothing is noted."""
     found, notes = weak(head(join, 2.0), "int8_static_per_channel", tmp_path)

@@ -149,7 +149,7 @@ def test_what_a_crashed_request_leaves_running_ends_with_it(
 
 @pytest.mark.parametrize("function", ["fork", "pipe"])
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_a_process_that_can_not_be_started_is_tried_again(
     function: str, number: int, tmp_path: Path
 ) -> None:

@@ -100,7 +100,7 @@ def as_they_are(tensor: torch.Tensor) -> bytes:
     return tensor.contiguous().numpy().tobytes()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("architecture", "config", "yaml", "pack"),
     [

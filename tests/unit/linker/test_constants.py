@@ -176,7 +176,7 @@ def eager(net: torch.nn.Module) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize(("net", "recipe"), CASES)
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 def test_numbers_are_those_of_eager(
     tmp_path: Path, net: type[torch.nn.Module], recipe: str
 ) -> None:
