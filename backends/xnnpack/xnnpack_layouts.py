@@ -117,7 +117,7 @@ def has_rows(linear: Node) -> bool:
       linear: of a graph of ATen operators, before it is quantized.
     """
     return linear.args[0].meta["val"].dim() != _RANK or not any(
-        _is_convolution(node) for node in _sources(linear, _ATEN_IN_ROWS)
+        any(map(_is_convolution, (node, *node.users))) for node in _sources(linear, _ATEN_IN_ROWS)
     )
 
 
@@ -130,6 +130,46 @@ def gets_channels_last(node: Node) -> bool:
         _name(source) in _IN_CHANNELS or _is_quantized(source)
         for source in _sources(node, _IN_ROWS)
     )
+
+
+def users_of_other_layout(node: Node) -> list[Node]:
+    """Lists users of a delegated tensor in another layout than it has: the delegate's outputs, too.
+
+    Args:
+      node: of an Edge program whose delegates are tagged.
+    """
+    tag, is_last = node.meta["delegation_tag"], _lies_last(node)
+    return [user for user in node.users if _wanted_last(user, node, tag, is_last) != is_last]
+
+
+def is_copy(node: Node, tag: str) -> bool:
+    """Tells whether a node is a copy in a delegate."""
+    return node.meta.get("delegation_tag") == tag and _name(node) == "_clone_dim_order"
+
+
+def _wanted_last(user: Node, node: Node, tag: str, is_last: bool) -> bool:
+    """Tells whether a user reads a tensor with its channels last."""
+    name = _name(user)
+    is_read_outside = user.meta.get("delegation_tag") != tag or is_copy(user, tag)
+    if is_read_outside or name in _IN_ROWS:
+        return False
+    others = [n for n in user.all_input_nodes if n is not node and _rank(n) == _RANK]
+    return name in _IN_CHANNELS or is_last or (name in _OF_TWO and any(map(_lies_last, others)))
+
+
+def _lies_last(node: Node) -> bool:
+    """Tells whether a delegated tensor's channels lie last, as an operator before it wants them."""
+    tag = node.meta.get("delegation_tag")
+    queue, seen = [node], {node}
+    while tag and queue:
+        source = queue.pop()
+        if _name(source) in _IN_CHANNELS:
+            return True
+        if _name(source) not in _IN_ROWS:
+            more = [n for n in source.all_input_nodes if n.meta.get("delegation_tag") == tag]
+            queue += [n for n in more if n not in seen]
+            seen.update(more)
+    return False
 
 
 def _is_quantized(node: Node) -> bool:

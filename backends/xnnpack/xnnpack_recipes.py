@@ -10,6 +10,7 @@ Each takes these options:
 from __future__ import annotations
 
 import logging
+import operator
 
 import torch
 from etbuild import (
@@ -53,7 +54,13 @@ from torch.fx.experimental.symbolic_shapes import (
     has_free_unbacked_symbols,
     statically_known_true,
 )
-from xnnpack_layouts import gets_channels_last, has_rows, keeps_layout
+from xnnpack_layouts import (
+    gets_channels_last,
+    has_rows,
+    is_copy,
+    keeps_layout,
+    users_of_other_layout,
+)
 
 _why = WhyNoPartition(logging.getLogger(__name__))
 # Settings of the quantizers of upstream's recipes, of which ours take more in dynamic ones.
@@ -162,6 +169,8 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         folds = [] if ctx.qat else [fold_constants]
         biases = [] if _PT2E[kind]["is_dynamic"] else [own_biases]
         recipe.quantization_recipe.pre_prepare_passes = [*folds, *biases]
+        if _PT2E[kind]["is_dynamic"]:
+            recipe.quantization_recipe.post_convert_passes = [_split_dynamic]
     exact = write_out(*ctx.exact("addmm", "gelu"), "hardtanh")
     recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact]
     if ctx.options.boolean("share_mutable_buffers", default=False):
@@ -189,6 +198,7 @@ class _XnnpackPartitioner(XnnpackPartitioner):
         with replaced(*checks):
             result = super().partition(exported_program)
         _leave_copies(exported_program.graph)
+        _split_dequantized(exported_program.graph)
         return result
 
 
@@ -196,10 +206,13 @@ _upstreams_fits = XNNPartitionerConfig.check_common_constraints
 
 
 def _fits(self: XNNPartitionerConfig, node: Node, ep: ExportedProgram) -> bool:
-    """Upstream's check, without tensors of more dimensions than XNNPACK's have."""
+    """Upstream's check, without tensors of too many dimensions, and quantized ones of none."""
     values = [source.meta.get("val") for source in (node, *node.all_input_nodes)]
     if any(isinstance(v, torch.Tensor) and v.dim() > _MOST_DIMENSIONS for v in values):
         _why(node, reason=f"XNNPACK's tensors have at most {_MOST_DIMENSIONS} dimensions")
+        return False
+    if any(is_dequant(source) and source.meta["val"].dim() == 0 for source in node.all_input_nodes):
+        _why(node, reason="XNNPACK's lowering fails with quantized numbers without dimensions")
         return False
     return bool(_upstreams_fits(self, node, ep))
 
@@ -223,6 +236,80 @@ def _leave_copies(graph: Graph) -> None:
             for user in own:
                 user.replace_input_with(node, source)
             del node.meta["delegation_tag"]
+
+
+def _split_dequantized(graph: Graph) -> None:
+    """Gives users of a picture that was quantized their own, where some read another layout.
+
+    Upstream converts the layout of such a tensor for one of them, and hands all others the result.
+    """
+    for node in list(graph.nodes):
+        tag = node.meta.get("delegation_tag")
+        if tag is None or not is_dequant(node) or node.meta["val"].dim() != 4:
+            continue
+        # XNNPACK's lowering drops copies; what is left here of one is the delegate's output.
+        for copy in [user for user in node.users if is_copy(user, tag)]:
+            for user in [user for user in copy.users if user.meta.get("delegation_tag") == tag]:
+                user.replace_input_with(copy, node)
+            if not copy.users:
+                graph.erase_node(copy)
+        others = users_of_other_layout(node)
+        inside = [user for user in others if user.meta.get("delegation_tag") == tag]
+        same = [user for user in node.users if user not in others]
+        groups = [[user] for user in inside] + ([same] if same else [])
+        stays = len(inside) == len(others)
+        for users in groups[1:] if stays else groups:
+            with graph.inserting_after(node):
+                own = graph.node_copy(node)
+            for user in users:
+                user.replace_input_with(node, own)
+
+
+def _split_dynamic(module: GraphModule) -> GraphModule:
+    """Has what pointwise convolutions read quantized apart from what other ones read.
+
+    On processors with instructions for it, XNNPACK quantizes the first to bytes without a sign, and
+    the others would read these as bytes with one.
+    """
+    graph = module.graph
+    for choice in [node for node in graph.nodes if "choose_qparams" in str(node.target)]:
+        chain = {choice: None}
+        for node in graph.nodes:
+            is_part = node.target is operator.getitem or is_quant(node) or is_dequant(node)
+            if is_part and any(source in chain for source in node.all_input_nodes):
+                chain[node] = None
+        layers = [user for node in chain for user in node.users if user not in chain]
+        pointwise = [layer for layer in layers if _is_pointwise(module, layer)]
+        if not pointwise or len(pointwise) == len(layers):
+            continue
+        own: dict[Node, Node] = {}
+        place = list(chain)[-1]
+        for node in chain:
+            with graph.inserting_after(place):
+                place = own[node] = graph.node_copy(node, lambda n, own=own: own.get(n, n))
+        for layer in pointwise:
+            for node in chain:
+                layer.replace_input_with(node, own[node])
+    module.recompile()
+    return module
+
+
+def _is_pointwise(module: GraphModule, layer: Node) -> bool:
+    """Returns whether a layer is a convolution of single pixels, which is a product of matrices."""
+    name = str(layer.target)
+    if not name.startswith("aten.conv") or "transpose" in name:
+        return False
+    defaults = ((3, 1), (4, 0), (6, 1))
+    given = [layer.args[n] if len(layer.args) > n else default for n, default in defaults]
+    stride, padding, groups = ([v] if isinstance(v, int | str) else list(v) for v in given)
+    if {*stride, *groups} != {1} or set(padding) - {0, "same", "valid"}:
+        return False
+    weight = layer.args[1]
+    while weight.op == "call_function":
+        weight = weight.args[0]
+    if weight.op != "get_attr":
+        return False
+    return all(size == 1 for size in operator.attrgetter(weight.target)(module).shape[2:])
 
 
 def _may_be_empty(tensor: torch.Tensor) -> bool:
@@ -312,6 +399,9 @@ class _BatchNorm(BatchNormConfig):
 
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
         layer = node.args[0]
+        if is_dequant(layer) and layer.meta["val"].dim() != 4:
+            _why(node, reason="its input is quantized and its factors are not")
+            return False
         is_linear = "aten.linear.default" in str(layer.target)
         if is_linear and layer.meta["val"].dim() != 2:
             _why(node, reason="XNNPACK would multiply the linear layer's last dimension instead")
@@ -333,6 +423,10 @@ class _Convolution(ConvolutionConfig):
 
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
         stride, transposed, output_padding = node.args[3], node.args[6], node.args[7]
+        is_row = node.meta["val"].dim() == 3
+        if is_row and is_dequant(node.args[0]) and not is_dequant(node.args[1]):
+            _why(node, reason="its input is quantized and its weights are not")
+            return False
         if transposed and any(p >= s for p, s in zip(output_padding, stride, strict=False)):
             _why(node, reason="XNNPACK takes no output padding as large as the stride")
             return False
@@ -340,21 +434,20 @@ class _Convolution(ConvolutionConfig):
 
 
 class _Quantizer(XNNPACKQuantizer):
-    """Upstream's (1.5.1); in dynamic recipes with the convolutions that XNNPACK takes.
+    """Upstream's (1.5.1), without convolutions that XNNPACK does not take quantized.
 
-    Upstream's leaves a convolution in float that a ReLU follows: no pattern of its dynamic recipes
-    has both. Others it quantizes although XNNPACK's runtime fails with them: transposed ones of one
-    channel, those whose padding "same" is uneven, and those whose input gets a wrong layout.
+    In dynamic recipes it takes more: upstream's leaves a convolution in float that a ReLU follows:
+    no pattern of its dynamic recipes has both. Others it quantizes although XNNPACK's runtime fails
+    with them: transposed ones of one channel, those whose padding "same" is uneven, and those whose
+    input gets a wrong layout.
     """
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """As upstream's, and convolutions with a ReLU."""
-        if not self._is_dynamic:
-            return super().annotate(model)
         inner, self.filter_fn = self.filter_fn, self._is_taken
         try:
             super().annotate(model)
-            for name in ("conv_relu", "conv_transpose_relu"):
+            for name in ("conv_relu", "conv_transpose_relu") if self._is_dynamic else ():
                 OP_TO_ANNOTATOR[name](model, self.global_config, self._is_taken)
         finally:
             self.filter_fn = inner
@@ -366,8 +459,10 @@ class _Quantizer(XNNPACKQuantizer):
         return config is not None and config.input_activation.is_dynamic
 
     def _is_taken(self, node: Node) -> bool:
-        """Returns whether XNNPACK has a dynamic kernel for a node."""
+        """Returns whether XNNPACK has a kernel for a node that is quantized."""
         name = str(node.target)
+        if not self._is_dynamic:
+            return not _stays_in_float(node)
         if name.startswith("aten.linear."):
             return has_rows(node)
         if node.op != "call_function" or not name.startswith(("aten.conv", "aten.conv_transpose")):
@@ -379,6 +474,24 @@ class _Quantizer(XNNPACKQuantizer):
         return (
             weight.dim() == 4 and channels > 1 and keeps_layout(node) and not _pads_unevenly(node)
         )
+
+
+def _stays_in_float(node: Node) -> bool:
+    """Returns whether a node is a convolution that XNNPACK does not take quantized.
+
+    They are those of three dimensions, and transposed ones with an output padding as large as the
+    stride.
+    """
+    name = str(node.target)
+    if node.op != "call_function" or not name.startswith("aten.conv"):
+        return False
+    if node.args[1].meta["val"].dim() > 4:
+        return True
+    if not name.startswith("aten.conv_transpose"):
+        return False
+    given = (node.args[n] if len(node.args) > n else default for n, default in ((3, 1), (5, 0)))
+    strides, paddings = ([v] if isinstance(v, int) else v for v in given)
+    return bool(max(paddings, default=0) >= min(strides, default=1))
 
 
 def _pads_unevenly(node: Node) -> bool:

@@ -1,6 +1,7 @@
 """Biases and weights of layers that a method calls more than once, for quantizers.
 
-These know one scale of a bias, and fold a batch norm into the weights of the layer before.
+These know one scale of a bias, and fold a batch norm into the weights of the layer before, if these
+are parameters, and no transposed convolution's in groups.
 """
 
 from __future__ import annotations
@@ -78,9 +79,80 @@ def own_weights(graph: GraphModule) -> GraphModule:
     return graph
 
 
+def fold_norms(graph: GraphModule) -> GraphModule:
+    """Folds batch norms into the convolutions before them that torchao fails with.
+
+    Args:
+      graph: of ATen operators in which each call of a layer has its own weights, before it is
+        quantized; it is changed.
+    """
+    for norm in [node for node in graph.graph.nodes if _operator(node) == "batch_norm"]:
+        call = norm.args[0]
+        is_training = norm.args[5]
+        if is_training or "conv" not in _operator(call) or len(call.users) > 1:
+            continue
+        layer, statistics = call.args[1:3], norm.args[1:5]
+        tensors = [value for value in (*layer, *statistics) if value is not None]
+        is_known = all(getattr(value, "op", "") == "get_attr" for value in tensors)
+        if is_known and not _folds(graph, call):
+            _fold(graph, call, norm)
+    graph.recompile()
+    return graph
+
+
+def _folds(graph: GraphModule, call: Node) -> bool:
+    """Tells whether torchao folds a batch norm into a convolution."""
+    names = {name for name, _ in graph.named_parameters(remove_duplicate=False)}
+    layer = [value for value in call.args[1:3] if value is not None]
+    is_grouped = "transpose" in _operator(call) and _groups(call) > 1
+    return not is_grouped and all(value.target in names for value in layer)
+
+
+def _groups(call: Node) -> int:
+    groups: Any = call.args[6] if len(call.args) > 6 else 1
+    return int(groups)
+
+
+def _fold(graph: GraphModule, call: Node, norm: Node) -> None:
+    import torch
+
+    def value(node: Any, default: float) -> Any:
+        if node is None:
+            return torch.full_like(mean, default)
+        return operator.attrgetter(node.target)(graph).detach()
+
+    layer = (call.args[1], norm.args[3])
+    weight, mean = (operator.attrgetter(n.target)(graph).detach() for n in layer)
+    bias = call.args[2] if len(call.args) > 2 else None
+    variance, eps = value(norm.args[4], 1), norm.args[7]
+    factor = value(norm.args[1], 1) * torch.rsqrt(variance + eps)
+    rest = [1] * (weight.dim() - 2)
+    if "transpose" in _operator(call):
+        # Rows are the input's channels, group by group.
+        groups = _groups(call)
+        by_group = weight.view(groups, -1, *weight.shape[1:])
+        folded = (by_group * factor.view(groups, 1, -1, *rest)).view(weight.shape)
+    else:
+        folded = weight * factor.view(-1, 1, *rest)
+    shift = (value(bias, 0) - mean) * factor + value(norm.args[2], 0)
+    for place, tensor, source in ((1, folded, call.args[1]), (2, shift, norm.args[3])):
+        name = f"{source.target}_folded".replace(".", "_")
+        while hasattr(graph, name):
+            name += "_"
+        graph.register_buffer(name, tensor.clone())
+        with graph.graph.inserting_before(call):
+            own = graph.graph.get_attr(name)
+        own.meta["val"] = source.meta["val"]
+        call.args = (*call.args[:place], own, *call.args[place + 1 :])
+    norm.replace_all_uses_with(call)
+    graph.graph.erase_node(norm)
+
+
 def _own(graph: GraphModule, value: Node, ending: str, call: Node) -> Node:
-    """A copy of a value, before a call; its name has the ending."""
+    """A copy of a value, before a call; its name has the ending, and is no other copy's."""
     name = f"{value.target}_{ending}".replace(".", "_")
+    while hasattr(graph, name):
+        name += "_"
     _register(graph, name, operator.attrgetter(value.target)(graph))
     with graph.graph.inserting_before(call):
         own = graph.graph.get_attr(name)

@@ -185,6 +185,7 @@ _MISMATCHED = re.compile(
     r"stack trace: ((?:.|\n)*?)(?=\nOperator|\Z)"
 )
 _NOT_CORE = re.compile(r"Operator torch\._ops\.aten\.(\w+)\.\w+ is not in Core ATen")
+_NAMED = re.compile(r"(?:aten|prims|quantized_decomposed)::(\w+)")
 _WITHOUT_KERNEL = (
     "Compute it of other operators, or move it out of the model. If the app that runs the program "
     "registers a kernel for it, keep the operator in the recipe (preserve_ops of its "
@@ -194,7 +195,7 @@ _WITHOUT_KERNEL = (
 
 def _without_out_variant(text: str) -> set[str]:
     names = re.search(r"Missing out variants: \{(.*)\}", text)
-    return set(re.findall(r"(?:aten|prims)::(\w+)", names[1])) if names else set()
+    return set(_NAMED.findall(names[1])) if names else set()
 
 
 def _refusal(graphs: Mapping[str, GraphModule], refused: Sequence[str], label: str) -> str:

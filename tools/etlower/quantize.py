@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from etbuild.biases import own_weights
+from etbuild.biases import fold_norms, own_weights
 from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
@@ -182,7 +182,7 @@ def _observed(
     """A method's graph with observers, to be calibrated; `annotated`: sees it without them."""
     quantization = recipe.quantization_recipe
     stage = stages.QuantizeStage(quantization)
-    captured = _captured(name, module, method, label)
+    captured = fold_norms(_captured(name, module, method, label))
     captured = _passed(captured, quantization.pre_prepare_passes)
     quantizer = _quantizer(stage, quantization, annotated)
     names = {name for name, _ in captured.named_buffers()}
