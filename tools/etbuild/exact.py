@@ -34,10 +34,14 @@ class _Rule:
 # Rules for ExecuTorch's own kernels, which all recipes get: each makes a call that fails, or whose
 # result is wrong, into one that is right.
 FOR_KERNELS = (
+    "attention_view",
     "byte_numbers",
     "channels_last",
     "double_remainder",
+    "empty_padding",
     "floor_division",
+    "half_comparison",
+    "half_number",
     "half_result",
     "index_type",
     "integer_power",
@@ -54,17 +58,22 @@ FOR_KERNELS = (
     "scalar_sum",
     "scalar_type",
     "weight_order",
+    "zero_factor",
 )
 # Why, in a sentence on operators of each rule.
 REASONS: Mapping[str, str] = {
     "addmm": "the delegate leaves out the factors",
+    "attention_view": "upstream's attention has another order in memory, and no such view of it",
     "byte_numbers": "the kernels refuse numbers that no byte holds, or compute something else",
     "channels_last": "kernels and delegates take rows only",
     "double_remainder": "the kernel computes in 32 bits",
     "elu": "the delegate leaves out the factors",
+    "empty_padding": "the kernel takes no empty tensors",
     "even_windows": "the delegate averages twice, with a scale that is too small between",
     "floor_division": "the kernel gives infinity for zero by zero, and signs of its own",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
+    "half_comparison": "the kernels compare with the number before it is rounded to 16 bits",
+    "half_number": "upstream makes it one of 16 bits, which is infinite, or has few digits",
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
     "hard_sigmoid": "the kernels have it as a part of a layer only",
     "hardtanh": "the delegate's lowering fails where a bound has its default",
@@ -85,6 +94,7 @@ REASONS: Mapping[str, str] = {
     "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
     "scalar_type": "the kernel refuses a fraction beside whole numbers",
     "weight_order": "the result has the order of the weights, and kernels want it of the input",
+    "zero_factor": "the kernel makes NaN of an infinity or a NaN that counts for nothing",
 }
 
 # What a recipe may be told to leave inexact (`allow_inexact` of et_recipe).
@@ -97,17 +107,21 @@ def write_out(*names: str) -> WriteOut:
     Args:
       names: of rules:
         "addmm": `torch.addmm` with factors, as a product and a sum.
+        "attention_view": views of `scaled_dot_product_attention` that join heads and rows.
         "byte_numbers": arithmetic of bytes and numbers below 0 or above 255, which wrap.
         "channels_last": normalizations, `softmax`, `argmax`, `cumsum`, `flip`, `gather` and
           shuffled pixels of tensors whose channels lie last; `lerp` and `index_fill` of any that
           are not in rows.
         "double_remainder": `%` of 64-bit floats.
         "elu": ELU with factors, SELU and CELU, as sums and products of it.
+        "empty_padding": padding of tensors without elements.
         "even_windows": averages over windows of even sizes side by side, as averages over 2 x 2
           and of those.
         "floor_division": `//` of floats by a tensor, in which there may be zeros.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
+        "half_comparison": comparisons of 16-bit floats with numbers that these do not hold.
+        "half_number": products and quotients of 16-bit floats and very large or small numbers.
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
         "hard_sigmoid": hard sigmoid and hard swish that follow no layer, or not alone.
         "hardtanh": bounds of which one has its default, as those of `clamp`.
@@ -131,6 +145,7 @@ def write_out(*names: str) -> WriteOut:
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
         "scalar_type": sums and differences of whole numbers and a fraction.
         "weight_order": convolutions of rows whose weights have their channels last.
+        "zero_factor": `torch.addmm` whose first tensor is multiplied by 0, as a product.
 
     Returns:
       The pass.
@@ -300,6 +315,10 @@ def _has_factors(node: Node) -> bool:
     return (_argument(node, 3, "beta", 1), _argument(node, 4, "alpha", 1)) != (1, 1)
 
 
+def _has_zero_factor(node: Node) -> bool:
+    return bool(_argument(node, 3, "beta", 1) == 0)
+
+
 def _addmm(bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     product = alpha * (x @ y)
     # What is multiplied by zero counts for nothing, be it infinite.
@@ -445,7 +464,8 @@ def _remainder_of_number(number: Any, y: Any) -> Any:
 
     dtype = torch.result_type(number, y)
     x = torch.full((), _wrapped(number, dtype) if _is_wide(number, dtype) else number, dtype=dtype)
-    return torch.remainder(x, y.to(dtype)) if dtype.is_floating_point else _remainder(x, y)
+    is_right = dtype.is_floating_point and dtype != torch.float64
+    return torch.remainder(x, y.to(dtype)) if is_right else _remainder(x, y)
 
 
 def _is_wide(number: Any, dtype: Any) -> bool:
@@ -677,17 +697,69 @@ def _cuts_off(node: Node) -> bool:
     )
 
 
+def _pads_nothing(node: Node) -> bool:
+    """Tells whether a tensor without elements is padded with a number."""
+    sizes = node.args[0].meta["val"].shape
+    is_constant = _argument(node, 2, "mode", "constant") == "constant"
+    is_empty = any(isinstance(size, int) and size == 0 for size in sizes)
+    return is_empty and (str(node.target).startswith("aten.constant_pad_nd") or is_constant)
+
+
 def _padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
     import torch
 
+    value = kwargs.get("value", rest[-1] if rest and not isinstance(rest[-1], str) else 0) or 0
+    around = [sum(pad[2 * place : 2 * place + 2]) for place in range(len(pad) // 2)]
+    shape = [*x.shape[: x.dim() - len(around)]]
+    shape += [size + more for size, more in zip(x.shape[len(shape) :], around[::-1], strict=True)]
     for place in range(len(pad) // 2):
         before, after = (-min(amount, 0) for amount in pad[2 * place : 2 * place + 2])
         if before or after:
             dim = x.dim() - 1 - place
             x = x.narrow(dim, before, x.shape[dim] - before - after)
+    if any(isinstance(size, int) and size == 0 for size in (*x.shape, *shape)):
+        return torch.full(shape, value, dtype=x.dtype)
     amounts = [max(amount, 0) for amount in pad]
-    value = kwargs.get("value", rest[-1] if rest and not isinstance(rest[-1], str) else 0)
-    return torch.constant_pad_nd(x, amounts, value or 0) if any(amounts) else x.clone()
+    return torch.constant_pad_nd(x, amounts, value) if any(amounts) else x.clone()
+
+
+def _views_attention(node: Node) -> bool:
+    """Tells whether a view is of attention that has been decomposed, and lies otherwise then."""
+    import torch
+
+    source, shape = node.args[0], node.args[0].meta["val"].shape
+    while _is_elementwise(source, shape):
+        source = source.all_input_nodes[0]
+    if not str(source.target).startswith("aten.scaled_dot_product_attention") or len(shape) != 4:
+        return False
+    if not all(isinstance(size, int) for size in (*shape, *node.meta["val"].shape)):
+        return True
+    decomposed = torch.empty([shape[dim] for dim in (2, 0, 1, 3)], device="meta")
+    try:
+        decomposed.permute(1, 2, 0, 3).view(node.meta["val"].shape)
+    except RuntimeError:
+        return True
+    return False
+
+
+def _is_elementwise(node: Node, shape: Any) -> bool:
+    sources = node.all_input_nodes
+    keeps = node.op == "call_function" and len(sources) > 0 and _shape(sources[0]) == shape
+    return keeps and "attention" not in str(node.target)
+
+
+def _shape(node: Node) -> Any:
+    return getattr(node.meta.get("val"), "shape", None)
+
+
+def _of_copied_rows(operator: str) -> Callable[..., Any]:
+    def function(x: Any, *rest: Any, **kwargs: Any) -> Any:
+        import torch
+
+        rows = x.clone(memory_format=torch.contiguous_format)
+        return _call(operator)(rows, *rest, **kwargs)
+
+    return function
 
 
 def has_channels_last(tensor: Any) -> bool:
@@ -844,6 +916,46 @@ def _gives_half_of_numbers(node: Node) -> bool:
     return has_number and _gives_half(node) and node.meta["val"].dim() == 0
 
 
+def _has_lost_number(node: Node) -> bool:
+    """Tells whether a 16-bit float is beside a number that it holds as infinity or inexactly."""
+    import torch
+
+    if _dtype(node) != torch.float16:
+        return False
+    limits = torch.finfo(torch.float16)
+    numbers = [abs(value) for value in node.args if type(value) in (int, float)]
+    finite = [number for number in numbers if math.isfinite(number)]
+    small = [number for number in finite if number < limits.tiny]
+    return any(number > limits.max for number in finite) or any(
+        _rounded(number, torch.float16) != number for number in small
+    )
+
+
+def _rounded(number: float, dtype: Any) -> float:
+    """The number in a type, beyond whose largest it is infinite."""
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():
+        return float(torch.tensor(float(number)).to(dtype).item())
+
+
+def _compares_half(node: Node) -> bool:
+    import torch
+
+    x, number = node.args
+    dtype = x.meta["val"].dtype
+    is_half = dtype in (torch.float16, torch.bfloat16)
+    return is_half and type(number) in (int, float) and _rounded(number, dtype) != number
+
+
+def _with_rounded(operator: str) -> Callable[..., Any]:
+    def function(x: Any, number: float) -> Any:
+        return _call(operator)(x, _rounded(number, x.dtype))
+
+    return function
+
+
 def _in_single(operator: str) -> Callable[..., Any]:
     """A function that computes in 32 bits, as the eager kernels do, and rounds its result."""
 
@@ -909,6 +1021,7 @@ _COMPOSITES = (
     *("divide_.Scalar_mode", "divide_.Tensor_mode", "multiply_.Scalar", "multiply_.Tensor"),
     *("subtract_.Scalar", "subtract_.Tensor"),
 )
+_COMPARISONS = tuple(f"{name}.Scalar" for name in ("eq", "ge", "gt", "le", "lt", "ne"))
 _COPIES = ("_to_copy.default", "to.device", "to.dtype", "to.dtype_layout", "to.other")
 _MAKERS = tuple(f"{name}_like.default" for name in ("empty", "full", "ones", "zeros"))
 _HALVES = ("angle.default", "i0.default", "native_dropout_backward.default")
@@ -936,8 +1049,13 @@ _OF_ONE_TYPE = (
     "remainder.Tensor",
 )
 _POWERS = ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
+_PRODUCTS = (
+    *("div.Scalar", "div.Scalar_mode", "div.Tensor", "div.Tensor_mode", "floor_divide.Scalar"),
+    *("floor_divide.default", "mul.Scalar", "mul.Tensor"),
+)
 _REFLECTIONS = tuple(f"reflection_pad{n}d.default" for n in (1, 2, 3))
 _REMAINDERS = ("remainder.Scalar", "remainder.Tensor")
+_VIEWS = ("flatten.using_ints", "reshape.default", "unflatten.int", "view.default")
 _SHIFTS = (
     *("__lshift__.Scalar", "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor"),
     *("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar"),
@@ -946,6 +1064,9 @@ _SHIFTS = (
 
 RULES: Mapping[str, tuple[_Rule, ...]] = {
     "addmm": (_Rule(("addmm.default",), _has_factors, _addmm),),
+    "attention_view": tuple(
+        _Rule((name,), _views_attention, _of_copied_rows(name)) for name in _VIEWS
+    ),
     "byte_numbers": tuple(
         _Rule((name,), _has_other_number, _with_bytes(name)) for name in _OF_BYTES
     ),
@@ -959,6 +1080,7 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("celu.default",), _always, _celu),
         _Rule(("selu.default",), _always, _selu),
     ),
+    "empty_padding": (_Rule(_PADDINGS, _pads_nothing, _padding),),
     "even_windows": (
         _Rule(("avg_pool2d.default",), _has_even_windows, _halved),
         _Rule(("adaptive_avg_pool2d.default",), _has_even_windows, _adaptively_halved),
@@ -967,6 +1089,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("div.Tensor_mode", "floor_divide.default"), _may_floor_zero, _floor_division),
     ),
     "gelu": (_Rule(("gelu.default",), _is_unquantized_tanh, _gelu),),
+    "half_comparison": tuple(
+        _Rule((name,), _compares_half, _with_rounded(name)) for name in _COMPARISONS
+    ),
+    "half_number": tuple(_Rule((name,), _has_lost_number, _in_single(name)) for name in _PRODUCTS),
     "half_result": (
         *(_Rule((name,), _gives_half, _in_single(name)) for name in _HALVES),
         *(_Rule((name,), _gives_half_of_numbers, _in_single(name)) for name in _BINARY),
@@ -1016,4 +1142,5 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     "weight_order": tuple(
         _Rule((name,), _has_other_weights, _in_weights_order(name)) for name in _CONVOLUTIONS
     ),
+    "zero_factor": (_Rule(("addmm.default",), _has_zero_factor, _addmm),),
 }

@@ -14,6 +14,7 @@ the graph which it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -214,7 +215,7 @@ def _doubles_and_bytes(node: Node) -> tuple[str, str] | None:
 def _padding(node: Node) -> tuple[str, str] | None:
     amounts = [amount for amount in node.args[1] if isinstance(amount, int)]
     if min(amounts, default=0) >= 0:
-        return None
+        return _empty(node)
     return (
         f"got the padding {list(amounts)}, expected no negative numbers",
         "Slice the tensor instead of padding it with a negative number: x[..., 1:].",
@@ -242,6 +243,20 @@ def _put_types(node: Node) -> tuple[str, str] | None:
     )
 
 
+def _bounds(node: Node) -> tuple[str, str] | None:
+    dtype = operators.values(node)[0].dtype
+    bounds = [value for value in node.args[1:] if isinstance(value, int | float)]
+    if not dtype.is_floating_point:
+        return None
+    wide = [bound for bound in bounds if torch.finfo(dtype).max < abs(bound) < math.inf]
+    if not wide:
+        return None
+    return (
+        f"got the bound {wide[0]}, which {str(dtype).removeprefix('torch.')} does not hold",
+        "Leave the bound out, which changes nothing, or convert the tensor first: x.float().",
+    )
+
+
 def _sizes_that_vary(node: Node) -> tuple[str, str] | None:
     sizes = list(operators.values(node)[0].shape)
     if all(isinstance(size, int) for size in sizes):
@@ -250,6 +265,16 @@ def _sizes_that_vary(node: Node) -> tuple[str, str] | None:
         f"its result has the shape {[*map(str, sizes)]}, and its kernel takes no size that varies",
         "Fix the sizes in dynamic_shapes, or leave out antialias.",
     )
+
+
+def _antialiased(node: Node) -> tuple[str, str] | None:
+    return _sizes_that_vary(node) or _doubles_and_bytes(node)
+
+
+def _whole(node: Node) -> tuple[str, str] | None:
+    if operators.values(node)[0].dtype.is_floating_point:
+        return None
+    return "got whole numbers", "Write it with torch.clamp, and bounds that are whole numbers."
 
 
 def _power(node: Node) -> tuple[str, str] | None:
@@ -310,15 +335,17 @@ def _orders(node: Node) -> tuple[str, str] | None:
 
 
 _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
-    **dict.fromkeys(("amax", "amin", "narrow_copy"), _empty),
+    **dict.fromkeys(("amax", "amin", "avg_pool2d", "narrow_copy"), _empty),
     **dict.fromkeys(("addmm", "bmm", "mm"), _empty_product),
     **dict.fromkeys(("_adaptive_avg_pool2d", "upsample_bilinear2d"), _doubles_and_bytes),
-    "_upsample_bilinear2d_aa": _sizes_that_vary,
+    "_upsample_bilinear2d_aa": _antialiased,
     **dict.fromkeys(("_log_softmax", "grid_sampler_2d"), _doubles),
     **dict.fromkeys(
         ("_native_batch_norm_legit", "native_group_norm", "native_layer_norm"), _doubles
     ),
+    "clamp": _bounds,
     "constant_pad_nd": _padding,
+    "hardtanh": _whole,
     "index_put": _put_types,
     "masked_select": _masked_select,
     "pow": _power,

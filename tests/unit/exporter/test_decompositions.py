@@ -62,6 +62,10 @@ POINTWISE: dict[str, Case] = {
     "fmin": (torch.fmin, (ODD, OTHER)),
     "fmax of whole numbers": (torch.fmax, (WHOLE, -WHOLE)),
     "hypot": (torch.hypot, (ODD, OTHER)),
+    "hypot of two types": (torch.hypot, (WHOLE[0] > 0, ROW[0, :5])),
+    "erfc": (lambda x: torch.erfc(x), (torch.linspace(-4, 9, 53),)),
+    "erfc of others": (lambda x, y: (torch.erfc(x), torch.erfc(y), y.erfc()), (ODD, WHOLE)),
+    "renorm of halves": (lambda x: x.half().renorm(2, 0, 1.0).float(), (ROW,)),
     "exp2": (torch.exp2, (torch.tensor([-3.0, 0.5, 10.0, -INF, INF]),)),
     "exp2 of whole numbers": (torch.exp2, (WHOLE,)),
     "ldexp": (torch.ldexp, (ODD[:5], torch.tensor([1, 2, 3, -4, 5]))),
@@ -242,6 +246,14 @@ POOLING: dict[str, Case] = {
             {"kernel_size": (3, 2, 2), "ceil_mode": True, "divisor_override": 5},
         )
     },
+    "maximum of a box of whole numbers": (
+        lambda x: F.max_pool3d(x.long() - 9, 2, padding=1, return_indices=True),
+        (BOX,),
+    ),
+    "average beside an infinity": (
+        lambda x: F.avg_pool3d(torch.where(x == x.max(), INF, x), 2, 1),
+        (BOX,),
+    ),
     "area": (lambda x: F.interpolate(x, size=(3, 5, 4), mode="area"), (BOX,)),
     "instance norm with statistics": (
         lambda x, m, v: F.instance_norm(x, m, v, use_input_stats=False),

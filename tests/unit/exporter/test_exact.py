@@ -34,6 +34,7 @@ class Function(torch.nn.Module):
         return self.function(*inputs)
 
 
+NAN = torch.nan
 # Rules for delegates that the kernels need none of.
 DELEGATES = ("elu", "even_windows", "hard_sigmoid", "hardtanh", "rank", "reflection_pad")
 
@@ -292,6 +293,50 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x: (torch.narrow_copy(x, -1, 1, 2), torch.narrow_copy(x, 0, 1, 0)),
         (X,),
     ),
+    "empty padding": (
+        lambda x: (
+            F.pad(x[:, :0], (1, 2), value=2.5),
+            F.pad(x, (-4, 3)) + 1,
+            F.pad(x, (0, 0, -3, 0), value=1.0),
+            F.pad(x.long(), (1, 0, -2, -1), value=7),
+        ),
+        (X,),
+    ),
+    "views of attention": (
+        lambda x: (
+            F.scaled_dot_product_attention(x, x, x).flatten(),
+            (F.scaled_dot_product_attention(x, x, x).relu() * 2).view(2, -1),
+            F.scaled_dot_product_attention(x, x, x, is_causal=True).reshape(6, 5, 7),
+            F.scaled_dot_product_attention(x, x, x).flatten(2),
+        ),
+        (torch.randn(2, 3, 5, 7),),
+    ),
+    "what counts for nothing": (
+        lambda b, x, y: torch.addmm(b, x, y, beta=0, alpha=3),
+        (torch.tensor([[NAN], [1.0], [NAN]]), X, Y),
+    ),
+    "single whole numbers": (
+        lambda *values: [
+            y
+            for x in values
+            for y in (x + 3, 3 - x, x * 3, x - 3, x // 3, x % 3, x**2, torch.add(x, x, alpha=3))
+        ],
+        tuple(
+            torch.tensor(7, dtype=dtype)
+            for dtype in (torch.int8, torch.int16, torch.int32, torch.uint8)
+        ),
+    ),
+    "halves and numbers": (
+        lambda x, y: (
+            *(x * 1e5, x / 1e5, x * 1e-6, 1e6 / x, x // 1e5, x.clone().mul_(100000)),
+            *(torch.div(x, 1e5, rounding_mode="trunc"), x.eq(70000), x.lt(1e10), x.ge(-1e9)),
+            *(y.eq(0.1), y.lt(0.1), y.ge(1.001), y.ne(0.1), y.bfloat16().eq(1.001)),
+        ),
+        (
+            torch.tensor([1.0, torch.inf, 2.0, 65504.0, 1e-4, -3.0]).half(),
+            torch.tensor([1.0, 0.1, 2.0]).half(),
+        ),
+    ),
     "half": (
         lambda x, y: (x.angle(), x.i0(), y.angle(), y + 1.5, y * 0.3, y / 3.7, F.softshrink(y)),
         (X.half(), torch.tensor(-2.5, dtype=torch.float16)),
@@ -318,7 +363,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (torch.randn(1, 2, 3, 4, 5),),
     ),
     "remainders of numbers": (
-        lambda x, y, z: (5 % x, 300 % y, -7 % z, 5.5 % x),
+        lambda x, y, z: (5 % x, 300 % y, -7 % z, 5.5 % x, 1e5 * (0.7 % z.double())),
         (
             torch.tensor([3, -3, 2]),
             torch.tensor([3, 7, -2], dtype=torch.int8),

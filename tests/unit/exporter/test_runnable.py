@@ -12,10 +12,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from etbuild import BuildError, Method, ModelSpec
-from etlower import runnable
+from etlower import runnable, stages
 from etlower.outputs import leaves
 from executorch.export import ExportRecipe
-from quiet_torch import outputs, run, xnnpack
+from quiet_torch import noise, outputs, run, xnnpack
 from torch import nn
 
 Pair = collections.namedtuple("Pair", "one other")
@@ -52,11 +52,21 @@ ROWS = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
         (Net(lambda x: F.instance_norm(x[None].double())), (ROWS,), ["64-bit floats", "x.float()"]),
         (Net(lambda x: torch.pow(x > 0, True)), (ROWS,), ["got booleans", "logical_or"]),
         (Net(lambda x: x[1:3] * 2), (ROWS.t(),), ["[1, 0]", ".contiguous()"]),
-        (
-            Net(lambda x: F.interpolate(x.to(torch.uint8), scale_factor=2, mode="bilinear")),
-            (ROWS[None, None],),
-            ["got bytes", "x.float()"],
+        *(
+            (
+                Net(lambda x, d=d, a=a: F.interpolate(x.to(d), None, 2, "bilinear", antialias=a)),
+                (ROWS[None, None],),
+                [kind, "x.float()"],
+            )
+            for d, a, kind in (
+                (torch.uint8, False, "got bytes"),
+                (torch.uint8, True, "got bytes"),
+                (torch.float64, True, "64-bit floats"),
+            )
         ),
+        (Net(lambda x: F.hardtanh(x, -0.3, 0.3)), (ROWS.long(),), ["whole numbers", "clamp"]),
+        (Net(lambda x: x.half().clamp(max=1e5)), (ROWS,), ["100000.0", "x.float()"]),
+        (Net(lambda x: x[:, :0].to(torch.uint8).cummin(0)), (ROWS,), ["[9, 0]", "empty"]),
     ],
 )
 def test_what_no_kernel_takes(net: Net, inputs: Any, parts: list[str]) -> None:
@@ -295,3 +305,71 @@ def test_outputs_of_another_type() -> None:
     check(program(lambda x: x * 1), program(lambda x: x.to(torch.int8)))
     with pytest.raises(BuildError, match="output 0: passes of the recipe made it float32"):
         check(whole, program(lambda x: x * 1))
+
+
+def _with_statistics(*layers: nn.Module) -> nn.Module:
+    """Layers in a row whose batch norms are not the identity."""
+    net = nn.Sequential(*layers)
+    generator = torch.Generator().manual_seed(0)
+    for norm in net.modules():
+        if isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d):
+            assert norm.running_mean is not None and norm.running_var is not None
+            norm.running_mean.normal_(generator=generator)
+            norm.running_var.uniform_(0.5, 2, generator=generator)
+    return net.eval()
+
+
+class Quantized(nn.Module):
+    """Layers and results that XNNPACK refuses or reads in another layout if they are quantized."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.randn(4, 4, 3, 3))
+        self.norm, self.first, self.other = (nn.BatchNorm2d(4) for _ in range(3))
+        self.twice, self.as_well = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+        self.as_well.bias = self.twice.bias
+        self.of_pictures = nn.ModuleList(
+            _with_statistics(layer, nn.BatchNorm2d(8), nn.ReLU())
+            for layer in (
+                nn.ConvTranspose2d(4, 8, 3, 2, groups=4),
+                nn.ConvTranspose2d(4, 8, 3, 1, 0, 1, dilation=2),
+            )
+        )
+        self.of_rows = nn.ModuleList(
+            (
+                _with_statistics(nn.Conv1d(4, 4, 1), nn.ReLU(), nn.BatchNorm1d(4), nn.ReLU()),
+                _with_statistics(nn.Linear(5, 6), nn.BatchNorm1d(4), nn.ReLU()),
+                nn.Sequential(nn.Conv1d(4, 4, 1, groups=4), nn.ConvTranspose1d(4, 8, 2, groups=4)),
+            )
+        )
+        self.of_a_box, self.line = nn.Conv3d(1, 2, 2), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        """Pictures of as many rows and columns as channels, so that no shape shows a layout."""
+        y = F.conv2d(x, self.weight, padding=1)
+        copy = y.clone()
+        shared = self.norm(self.twice(x)) + self.first(self.twice(x * 2)) + self.other(y)
+        shared = shared + self.norm(self.as_well(x)) + self.first(self.as_well(x * 2))
+        results = [y, y.sigmoid(), copy, copy.exp(), y.view(1, -1), y.tanh() + y, shared]
+        results += [layer(x) for layer in self.of_pictures]
+        rows = torch.cat([x[..., 0], x[:, :, :1, 1]], 2)
+        results += [layer(rows) for layer in self.of_rows]
+        return [*results, self.line(x), self.of_a_box(x[None])]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    "recipe",
+    ["int8_static_per_channel", "int8_dynamic_per_channel", "int8_static_per_tensor"],
+)
+def test_quantized_layers(recipe: str, tmp_path: Path) -> None:
+    net = _with_statistics(Quantized())[0]
+    inputs = (torch.randn(1, 4, 4, 4, generator=torch.Generator().manual_seed(0)),)
+    seen: dict[str, Any] = {}
+    watch = stages.Watch(quantized=seen.update)
+    program = run(ModelSpec({"forward": Method(net, inputs)}), xnnpack(recipe), watch)
+    with torch.no_grad():
+        wanted = seen["forward"](*inputs)
+    results = outputs(program, tmp_path, "forward", *inputs)
+    far = [noise(got, want) for got, want in zip(results, wanted, strict=True)]
+    assert max(far) < 0.03, far

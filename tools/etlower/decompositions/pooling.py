@@ -92,8 +92,9 @@ def _max_pool3d(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> tuple[_Tensor, _Tensor]:
-    if not _known(x) or not x.is_floating_point():
+    if not _known(x):
         return NotImplemented
+    lowest = -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
     kernel, padding, dilation = map(_three, (kernel_size, padding, dilation))
     stride = _three(stride) if stride else kernel
     origins = _rows(x.shape[-3:], x.shape)
@@ -105,7 +106,7 @@ def _max_pool3d(
         after = max((count - 1) * s + span - x.shape[dim] - p, 0)
         if p or after:
             amounts = [0, 0] * (2 - number) + [p, after]
-            x = torch.constant_pad_nd(x, amounts, -math.inf)
+            x = torch.constant_pad_nd(x, amounts, lowest)
             origins = torch.constant_pad_nd(origins, amounts, 0)
         places = (torch.arange(count) * s).unsqueeze(-1) + torch.arange(k) * d
         x, origins = _max_over(x, origins, dim, places)
@@ -113,12 +114,17 @@ def _max_pool3d(
 
 
 def _sums(x: _Tensor, windows: Sequence[_Windows]) -> _Tensor:
-    """Sums of windows of the last dimensions: for each a product with zeros and ones."""
+    """Sums of windows of the last dimensions, into which nothing counts that is outside.
+
+    A product with zeros and ones would make NaN of an infinity outside.
+    """
     for number, each in enumerate(windows):
         dim = x.dim() - len(windows) + number
-        places = torch.arange(x.shape[dim]).unsqueeze(-1)
-        inside = (places >= each.starts) & (places < each.ends)
-        x = (x.movedim(dim, -1) @ inside.to(x.dtype)).movedim(-1, dim)
+        places = each.starts.unsqueeze(-1) + torch.arange(each.width)
+        inside = places < each.ends.unsqueeze(-1)
+        taken = _gathered(x, dim, torch.clamp(places, max=x.shape[dim] - 1))
+        mask = inside.view([*inside.shape] + [1] * (x.dim() - dim - 1))
+        x = torch.sum(torch.where(mask, taken, 0), dim + 1, dtype=x.dtype)
     return x
 
 
