@@ -169,6 +169,16 @@ def _take(o: _Operands) -> mx.array:
     return mx.take(x, index % x.shape[axis] if isinstance(index, int) else index, axis=axis)
 
 
+def _split(o: _Operands) -> Sequence[mx.array]:
+    """Parts of the sizes; one size is that of each, and the last part may be smaller."""
+    x, sizes, axis = o["x"], o["sizes"], o["axis"]
+    if len(sizes) == 1:
+        ends = list(range(sizes[0], x.shape[axis], sizes[0]))
+    else:
+        ends = list(accumulate(sizes))[:-1]
+    return mx.split(x, ends, axis=axis)
+
+
 def _flip(o: _Operands) -> mx.array:
     x = o["x"]
     axes = {axis % x.ndim for axis in o["axes"]}
@@ -301,6 +311,7 @@ OPERATORS: dict[str, Callable[[_Operands], Any]] = {
     "ArgmaxNode": lambda o: mx.argmax(o["x"], axis=o["axis"], keepdims=o["keepdims"]),
     "ArgminNode": lambda o: mx.argmin(o["x"], axis=o["axis"], keepdims=o["keepdims"]),
     "ArgsortNode": lambda o: mx.argsort(o["x"], axis=o["axis"]),
+    "AsStridedNode": lambda o: mx.as_strided(o["x"], o["shape"], o["strides"], o["offset"]),
     "AsTypeNode": lambda o: _cast(o, o["x"]),
     "Atan2Node": _binary(mx.arctan2),
     "BitwiseInvertNode": _unary(mx.bitwise_invert),
@@ -347,7 +358,7 @@ OPERATORS: dict[str, Callable[[_Operands], Any]] = {
     "SliceUpdateNode": _slice_update,
     "SoftmaxNode": lambda o: mx.softmax(o["x"], axis=o["axis"], precise=o["precise"]),
     "SortNode": lambda o: mx.sort(o["x"], axis=o["axis"]),
-    "SplitNode": lambda o: mx.split(o["x"], list(accumulate(o["sizes"]))[:-1], axis=o["axis"]),
+    "SplitNode": _split,
     "SqueezeNode": lambda o: mx.squeeze(o["x"], tuple(o["dims"]) if o.get("dims") else None),
     "StackNode": lambda o: mx.stack(o["tensors"], axis=o["axis"]),
     "SubtractIntNode": _binary(lambda a, b: a - b),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from importlib import resources
 
+import mlx.core as mx
 import mlx_emulator
+import pytest
 
 # Rare in models, or made for GPUs only.
 _ELSEWHERE = {
-    *("AsStridedNode", "GatherMmNode", "GatherNode"),
-    *("GatherQmmNode", "IfNode", "MedianNode", "MetalKernelNode"),
+    *("GatherMmNode", "GatherNode", "GatherQmmNode", "IfNode", "MedianNode", "MetalKernelNode"),
     *("RandomBitsNode", "ScanNode", "ScatterAddNode", "UpdateAndAttendNode"),
 }
 
@@ -22,3 +23,20 @@ def test_every_operator_of_the_schema_is_emulated_or_listed() -> None:
     names = set(re.findall(r"\b(\w+Node)\b", re.sub(r"//.*", "", union)))
     assert names == set(mlx_emulator.OPERATORS) | _ELSEWHERE
     assert not _ELSEWHERE & set(mlx_emulator.OPERATORS)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"), [([2], [2, 2, 1]), ([5], [5]), ([7], [5]), ([1, 4], [1, 4])]
+)
+def test_split(sizes: list[int], parts: list[int]) -> None:
+    """One size is that of each part, as in torch.split."""
+    x = mx.arange(10).reshape(2, 5)
+    got = mlx_emulator.OPERATORS["SplitNode"]({"x": x, "sizes": sizes, "axis": 1})
+    assert [part.shape for part in got] == [(2, n) for n in parts]
+
+
+def test_windows() -> None:
+    """A view of overlapping windows, as averages are computed over."""
+    operands = {"x": mx.arange(6), "shape": [3, 2], "strides": [2, 1], "offset": 0}
+    got = mlx_emulator.OPERATORS["AsStridedNode"](operands)
+    assert got.tolist() == [[0, 1], [2, 3], [4, 5]]
