@@ -10,14 +10,12 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
-import openvino_reproducible
+import openvino_compiler
+import openvino_guards
 import torch
 from etbuild import RecipeContext, fold_constants, static_shapes, write_out
+from etbuild.exact import write_out_before_quantization
 from etlower.replacing import replaced
-from executorch.backends.openvino.partitioner import (
-    OpenvinoOperatorsSupport,
-    OpenvinoPartitioner,
-)
 from executorch.backends.openvino.quantizer import OpenVINOQuantizer, QuantizationMode
 from executorch.exir import EdgeCompileConfig
 from executorch.exir.backend.backend_details import CompileSpec
@@ -100,14 +98,14 @@ def _made(
       mode: of the quantizer; None: no quantization.
       settings: of the quantizer.
     """
-    openvino_reproducible.install()
+    openvino_compiler.install()
     device = ctx.options.text("device", "CPU")
     quantization = None
     if mode is not None:
         quantization = _Quantization(
             quantizers=[_Quantizer(mode=mode, **settings)],
             pre_prepare_passes=[
-                *([] if mode in _WEIGHT_ONLY else [fold_constants, _without_recurrent]),
+                *([] if mode in _WEIGHT_ONLY else _BEFORE),
                 _without_gradients,
             ],
             fold_quantize=mode in _WEIGHT_ONLY,
@@ -128,7 +126,7 @@ def _made(
     )
 
 
-class _Partitioner(OpenvinoPartitioner):
+class _Partitioner(openvino_guards.GuardedPartitioner):
     """Upstream's (1.5.1), which keeps operators whole that it then does not take."""
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> Any:
@@ -140,7 +138,7 @@ class _Partitioner(OpenvinoPartitioner):
         # Compressed weights of 4 bits, which the partitioner looks for.
         if node.target is torch.ops.aten.stack.default:
             return all("bitwise" in str(source.target) for source in node.all_input_nodes)
-        return OpenvinoOperatorsSupport().is_node_supported({}, node)
+        return openvino_guards.Supported().is_node_supported({}, node)
 
 
 class _Quantizer(OpenVINOQuantizer):
@@ -186,6 +184,16 @@ def _without_recurrent(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:
     program = torch.export.export(captured, inputs)
     table = torch._decomp.get_decompositions(recurrent)
     return program.run_decompositions(table).module(check_guards=False)
+
+
+def _without_padded_averages(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Pads with zeros: averages of 8 bits (OpenVINO 2025.4) pad with what the step 0 stands for."""
+    write_out_before_quantization(captured, "padded_average")
+    return captured
+
+
+# Before layers get 8 bits.
+_BEFORE = [fold_constants, _without_recurrent, _without_padded_averages]
 
 
 def _without_gradients(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -11,41 +11,10 @@ from __future__ import annotations
 import itertools
 import re
 import struct
-from typing import Any
-
-from etbuild import BuildError
-from etlower import operators
-from executorch.backends.openvino import preprocess as upstream
 
 _KEY = bytes.fromhex("3060700204083f6f7274787f")
 _HEAD = struct.Struct("<6Q")
 _GENERATED = re.compile(rb'name="([A-Z][A-Za-z0-9]*)_(\d+)"')
-
-
-def install() -> None:
-    """Has, for this process, upstream's backend number such names by their order."""
-    inner = upstream.OpenvinoBackend.preprocess
-    if getattr(inner, "is_reproducible", False):
-        return
-
-    def preprocess(cls: Any, program: Any, specs: Any) -> Any:
-        try:
-            made = inner(program, specs)
-        except RuntimeError as error:
-            said = str(error).strip().splitlines()[-1].strip().rstrip(".")
-            names = {operators.name(node) for node in program.graph.nodes}
-            own = sorted(n.removeprefix("aten.") for n in names if n.startswith("aten."))
-            raise BuildError(
-                f"OpenVINO's compiler fails on a part with {', '.join(own)}: {said}. It "
-                "depends on this machine's processor.",
-                "Write the layer otherwise (nn.MultiheadAttention or scaled_dot_product_attention "
-                "for attention), or use another recipe for it (overrides).",
-            ) from error
-        made.processed_bytes = normalized(made.processed_bytes)
-        return made
-
-    preprocess.is_reproducible = True  # type: ignore[attr-defined]
-    upstream.OpenvinoBackend.preprocess = classmethod(preprocess)
 
 
 def normalized(payload: bytes) -> bytes:

@@ -10,7 +10,7 @@ Upstream's partitioner and `preprocess` do the work. What is added here:
 - State goes to QNN where one partition of the only method uses it. Upstream hands it to one of
   several partitions, or to a copy of each method, of which only one would see a change.
 - What QNN refuses stays with ExecuTorch: operators that upstream's builders fail on, those with
-  which a partition does not compile (qualcomm_refusals.py), results that the runtime would get
+  which a partition does not compile (etlower/refusals.py), results that the runtime would get
   wrong (`_stays`). Operators that are kept whole for QNN, and that it refuses, are decomposed in
   another attempt. What has no decomposition is an error with the operator, its inputs and its
   layer, not with upstream's names of passes.
@@ -27,6 +27,7 @@ from typing import Any
 import qualcomm_reproducible
 import torch
 from etbuild import BuildError, LowerAgain
+from etlower.refusals import Snapshot
 from executorch.backends.qualcomm import qnn_preprocess
 from executorch.backends.qualcomm._passes import (
     DecomposeDivMode,
@@ -38,7 +39,6 @@ from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.backends.qualcomm.utils.qnn_manager_lifecycle import QnnManagerRegistry
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
-from qualcomm_refusals import Snapshot
 
 # QNN's own backends, by the options that they were started with.
 _managers: dict[bytes, Any] = {}

@@ -214,11 +214,13 @@ MORE_NETS = {
         "masked",
         "mobile",
         "norms",
+        "pooled",
         "rows",
         "shuffled",
         "sizes",
         "sorted",
         "sound",
+        "styled",
         "transposed",
         "twice",
         "windows",
@@ -228,13 +230,6 @@ MORE_NETS = {
 
 # Nets that a recipe refuses, by the sentence that the build fails with: test_refused.py.
 REFUSED = [
-    struct(
-        net = "causal",
-        backend = "openvino",
-        recipe = "int8",
-        # On processors with bfloat16 only.
-        reason = "OpenVINO's compiler fails on a part with _softmax.default, addmm.default, bmm.default",
-    ),
     struct(
         net = "lengths",
         backend = "arm",

@@ -194,6 +194,35 @@ class Averages(nn.Module):
         return torch.cat([y.flatten(1) for y in pooled], 1)
 
 
+class Pooled(nn.Module):
+    """Averages over windows with a padding, one without strides, and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.out = nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, 3, 32, 32) to (n, 4)."""
+        x = nn.functional.hardswish(self.layer(x))
+        x = nn.functional.avg_pool2d(x, 3, stride=1, padding=1)
+        return self.out(nn.functional.avg_pool2d(x, 4).mean((2, 3)))
+
+
+class Styled(nn.Module):
+    """Reflections at the borders, an instance normalization, and resizing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.out = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 3, 3, padding=1)
+        self.norm = nn.InstanceNorm2d(8, affine=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, 3, height, width) to twice its size."""
+        x = self.layer(nn.functional.pad(x, (1, 1, 1, 1), mode="reflect"))
+        x = nn.functional.interpolate(torch.relu(self.norm(x)), scale_factor=2, mode="bilinear")
+        return torch.tanh(self.out(0.5 * x))
+
+
 class Curves(nn.Module):
     """Activations with factors, a sum of squares, and a root mean square."""
 
@@ -280,6 +309,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "masked": lambda: _one(Masked(), 1, 12, 32),
     "mobile": lambda: _one(Mobile(), 1, 3, 16, 16),
     "norms": lambda: _one(Norms(), 1, 6, 32),
+    "pooled": lambda: _one(Pooled(), 1, 3, 32, 32),
     "rows": _rows,
     "shuffled": lambda: _one(_shuffled(), 1, 4, 6, 6),
     "sizes": _sizes,
@@ -287,6 +317,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
         "forward": Method(Sorted(), (torch.randn(2, 16), torch.tensor([7, -5, 3, -3])))
     },
     "sound": lambda: _one(Sound(), 1, 4, 32),
+    "styled": lambda: _one(Styled(), 1, 3, 10, 10),
     "transposed": lambda: _one(_transposed(), 1, 4, 8, 8),
     "twice": lambda: _one(Twice(), 1, 4, 8, 8),
     "windows": lambda: _one(Windows(), 1, 8, 8, 16),

@@ -88,6 +88,7 @@ REASONS: Mapping[str, str] = {
     "non_blocking": "the kernel refuses the flag",
     "number_remainder": "there is no kernel for a number first",
     "one_order": "its strides name two orders, of which kernels and delegates see different ones",
+    "padded_average": "the delegate pads with steps of zero, which stand for another number",
     "reflection_pad": "the delegate pads with zeros",
     "rank": "the delegate's compiler fails on more than four dimensions",
     "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
@@ -138,6 +139,7 @@ def write_out(*names: str) -> WriteOut:
         "number_remainder": `%` of a number by a tensor.
         "one_order": copies with the channels last that have rows first as well or have five
           dimensions, with rows first.
+        "padded_average": averages over windows whose padding counts, as a padding and averages.
         "rank": permutations of more than four dimensions of which some have one element only, as
           permutations of the others.
         "reflection_pad": as slices that are turned and joined.
@@ -394,6 +396,52 @@ def _halved(
 def _adaptively_halved(x: Any, sizes: Any) -> Any:
     window = [size // of for size, of in zip(x.shape[-2:], _pair(sizes), strict=True)]
     return _halved(x, window)
+
+
+def _counts_padding(node: Node) -> bool:
+    padding = _argument(node, 3, "padding", 0)
+    counts = _argument(node, 5, "count_include_pad", True)
+    return counts and any([padding] if isinstance(padding, int) else padding)
+
+
+def _padded_average(rank: int) -> Callable[..., Any]:
+    def function(
+        x: Any,
+        window: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Any:
+        import torch
+
+        windows, widths = (_of_each(given, rank) for given in (window, padding))
+        strides = _of_each(stride, rank) if stride else windows
+        around = [width for width in reversed(widths) for _ in range(2)]
+        sizes = list(x.shape[-rank:])
+        x = torch.nn.functional.pad(x, around)
+        if rank == 1:
+            x = torch.ops.aten.avg_pool1d.default(x, windows, strides, [0], ceil_mode)
+        else:
+            more = (divisor_override,) if divisor_override else ()
+            x = torch.ops.aten.avg_pool2d.default(
+                x, windows, strides, [0, 0], ceil_mode, True, *more
+            )
+        # No window begins in what was padded behind.
+        for place, (size, step, width) in enumerate(zip(sizes, strides, widths, strict=True)):
+            most = -(-(size + width) // step)
+            if ceil_mode and x.shape[place - rank] > most:
+                x = x.narrow(place - rank, 0, most)
+        return x
+
+    return function
+
+
+def _of_each(values: Any, rank: int) -> list[int]:
+    """A number for each dimension, of which one may be given for all."""
+    numbers = [values] if isinstance(values, int) else list(values)
+    return numbers * rank if len(numbers) < rank else numbers
 
 
 def _is_unquantized_tanh(node: Node) -> bool:
@@ -1121,6 +1169,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     "one_order": tuple(
         _Rule((name,), _has_two_orders, _rows_first(name))
         for name in (*_COPIES, *_MAKERS, "clone.default", "contiguous.default")
+    ),
+    "padded_average": tuple(
+        _Rule((f"avg_pool{rank}d.default",), _counts_padding, _padded_average(rank))
+        for rank in (1, 2)
     ),
     "rank": (
         _Rule(("permute.default",), _has_ones, _permute_without_ones),

@@ -36,7 +36,10 @@ class Function(torch.nn.Module):
 
 NAN = torch.nan
 # Rules for delegates that the kernels need none of.
-DELEGATES = ("elu", "even_windows", "hard_sigmoid", "hardtanh", "rank", "reflection_pad")
+DELEGATES = (
+    *("elu", "even_windows", "hard_sigmoid", "hardtanh", "padded_average", "rank"),
+    "reflection_pad",
+)
 
 
 def portable() -> ExportRecipe:
@@ -134,6 +137,20 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         )
         for padding in ((1, 2, 3, 0), (0, 0, 1, 1), (10, 10, 8, 8), (4, -1, -2, 3))
     },
+    **{
+        f"padded average {settings}": (
+            lambda x, settings=settings: F.avg_pool2d(x, *settings),
+            (torch.randn(1, 2, 8, 9),),
+        )
+        # The last one has a window that would begin in the padding behind.
+        for settings in (
+            (3, 1, 1),
+            (3, 2, 1, False, False),
+            ((4, 2), (2, 3), (1, 0)),
+            (2, 3, 1, True),
+        )
+    },
+    "padded average of rows": (lambda x: F.avg_pool1d(x, 4, 3, 2, True), (torch.randn(2, 3, 9),)),
     "hard swish": (lambda x: F.hardswish(3 * x) + F.hardsigmoid(x - 2), (PICTURE,)),
     "reflect of a row": (lambda x: F.pad(x, (3, 5), mode="reflect"), (torch.randn(1, 2, 12),)),
     **{

@@ -1,7 +1,7 @@
-"""Finds which operator of a partition QNN's compiler refuses.
+"""Finds which operator of a partition a backend's compiler refuses.
 
-QNN checks operators one by one when a model is partitioned, and compiles what it took later. Then
-it may still refuse: its optimizer fuses neighbors, and names none of them. So beginnings of the
+Partitioners check operators one by one, and the compiler sees what was taken later. Then it may
+still refuse: it fuses neighbors, or converts more narrowly, and may name none. So beginnings of the
 partition are compiled, by bisection: the last operator of the shortest one that fails is the one.
 
 A beginning has all operators up to one of them; those whose results the rest reads are its outputs.
@@ -85,7 +85,7 @@ class Snapshot:
         )
 
     def _computed(self, graph: torch.fx.Graph) -> set[torch.fx.Node]:
-        """Nodes that follow from inputs: QNN hands out no others."""
+        """Nodes that follow from inputs: compilers hand out no others."""
         given = {
             spec.arg.name
             for spec in self.signature.input_specs
@@ -102,10 +102,10 @@ class Snapshot:
         """Finds the operator with which a partition stops being compiled.
 
         Args:
-          compiles: tells whether QNN compiles a program; it may change it.
+          compiles: tells whether the compiler takes a program; it may change it.
 
         Returns:
-          The node; None: QNN compiles all of them.
+          The node; None: the compiler takes all of them.
         """
         calls = _calls(self.graph)
         bad = len(calls)

@@ -1,0 +1,98 @@
+"""OpenVINO's parts: without what it computes wrong, and with inputs and outputs that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import openvino_recipes
+import pytest
+import torch
+from etbuild import Method, ModelSpec, Options, RecipeContext
+from etlower import operators, stages
+from etlower.progress import Progress
+from torch import nn
+from torch.nn import functional as F
+
+X, WHOLE, PICTURE = torch.randn(3, 4), torch.arange(12).view(3, 4), torch.randn(2, 3, 6, 6)
+LAST = PICTURE.to(memory_format=torch.channels_last)
+
+
+class Function(nn.Module):
+    """Calls a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs)
+
+
+def lowered(net: nn.Module, *inputs: torch.Tensor, recipe: str = "fp32") -> list[torch.fx.Node]:
+    """The calls of a lowered net, after a look at what its parts exchange."""
+    found: list[torch.fx.Node] = []
+
+    def keep(edge: Any) -> None:
+        found.extend(edge.exported_program("forward").graph.nodes)
+
+    samples = [inputs, tuple(torch.randn_like(x) if x.is_floating_point() else x for x in inputs)]
+    spec = ModelSpec({"forward": Method(net.eval(), inputs)}, calibration=lambda: iter(samples))
+    made = getattr(openvino_recipes, recipe)(RecipeContext(Options({}, "//:r"), "//:r"))
+    watch = stages.Watch(lowered=keep)
+    stages.run(spec, made, Progress(), "//:net", etrecord=False, watch=watch)
+    for node in found:
+        if "executorch_call_delegate" in str(node.target):
+            for tensor in [*operators.inputs(node), *operators.values(node)]:
+                assert tensor.dim() > 0
+                assert tensor.is_contiguous()
+    return [node for node in found if node.op == "call_function"]
+
+
+def left(nodes: list[torch.fx.Node]) -> set[str]:
+    """Operators that ExecuTorch computes."""
+    return {operators.name(node).split(".")[1] for node in nodes if operators.name(node)}
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "operator"),
+    [
+        (lambda x: x.abs() * 2, (WHOLE - 5,), "abs"),
+        (lambda x: x.double().exp().float(), (X,), "exp"),
+        (lambda x: x * 3 + 2**40, (WHOLE,), "add"),
+        (lambda x: torch.where(x > 3, x, 2**50).amin(-1), (WHOLE,), "amin"),
+        (lambda x: x.index_put((WHOLE[:2, 0],), X[:2], accumulate=True) + 1, (X,), "index_put"),
+        (lambda x: (x.clone(), x + 1), (X,), "_clone_dim_order"),
+        # Its compiler fails on this one, and does not say so before.
+        (lambda x: x.permute(0, -2, -1, 1) * 2, (PICTURE,), "permute_copy"),
+    ],
+)
+def test_what_stays_with_executorch(function: Any, inputs: Any, operator: str) -> None:
+    nodes = lowered(Function(function), *inputs)
+    assert operator in left(nodes)
+
+
+@pytest.mark.parametrize(
+    ("net", "inputs"),
+    [
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), (LAST,)),
+        (Function(lambda x: x.contiguous(memory_format=torch.channels_last) * 2), (PICTURE,)),
+        (Function(lambda x, y: (x * y, (x * y).mean() * 3)), (X, torch.tensor(2.0))),
+        (Function(lambda x: F.pad(x, (1, 2), mode="reflect") * 2), (X,)),
+    ],
+)
+def test_what_parts_exchange(net: nn.Module, inputs: Any) -> None:
+    copies = {"_clone_dim_order", "_to_dim_order_copy", "view_copy"}
+    assert left(lowered(net, *inputs)) <= copies
+
+
+def test_padded_averages_of_8_bits() -> None:
+    """The padding is an operator of its own: the average would pad with another number."""
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Hardswish(), nn.AvgPool2d(3, 2, 1, ceil_mode=True))
+    recipe = openvino_recipes.int8(RecipeContext(Options({}, "//:r"), "//:r"))
+    graph = torch.export.export(net.eval(), (PICTURE,)).module(check_guards=False)
+    for change in recipe.quantization_recipe.pre_prepare_passes:
+        graph = change(graph)
+    seen = [node for node in graph.graph.nodes if "avg_pool2d" in str(node.target)]
+    assert [node.args[3] for node in seen] == [[0, 0]]
+    torch.testing.assert_close(graph(PICTURE), net(PICTURE))
