@@ -13,7 +13,7 @@ from runner import runtime
 
 from tests.operators import reference
 from tests.operators.nets import Net
-from tests.operators.outcome import RUN, Outcome
+from tests.operators.outcome import BUILD, Outcome
 
 
 def refused(nets: Sequence[Net], lowered: Any, missing: Sequence[str]) -> list[Outcome | None]:
@@ -25,7 +25,7 @@ def refused(nets: Sequence[Net], lowered: Any, missing: Sequence[str]) -> list[O
       missing: names of kernels: "aten::addmv.out".
 
     Returns:
-      RUN for those that do for sure; None for the others.
+      BUILD for those that do for sure, as linking refuses them; None for the others.
     """
     known = {name.partition(".")[0] for name in runtime.info()["operators"]}
     # Of an operator with other kernels, the graph does not tell which one is meant.
@@ -36,7 +36,7 @@ def refused(nets: Sequence[Net], lowered: Any, missing: Sequence[str]) -> list[O
         count = len(reference.outputs(net, net.inputs))
         called = {name for _ in range(count) for name in _called(next(outputs))}
         lacking = sorted(by_operator[name] for name in called & by_operator.keys())
-        outcomes.append(Outcome(RUN, f"no kernel: {', '.join(lacking)}") if lacking else None)
+        outcomes.append(Outcome(BUILD, f"no kernel: {', '.join(lacking)}") if lacking else None)
     return outcomes
 
 

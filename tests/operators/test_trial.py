@@ -108,7 +108,7 @@ def test_what_is_refused_has_its_reason() -> None:
     library.impl("same", torch.clone, "CompositeExplicitAutograd")
     net = _net("same", torch.ops.absent.same, X)
     [alone] = trial.try_together([net], _portable)
-    assert alone == Outcome("run", "no kernel: absent::same.out")
+    assert alone == Outcome("build", "no kernel: absent::same.out")
     # Beside another it is found by the graph, and the other has to be tried without it.
     assert trial.try_together([net, _net("add", torch.add, X, Y)], _portable) == [alone, None]
 

@@ -52,7 +52,7 @@ def try_together(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> list[Ou
     except _Failed as failed:
         return [failed.outcome if len(nets) == 1 else None] * len(nets)
     # What is wrong beside others may be the others' fault.
-    sure = (EQUAL, RUN) if len(nets) > 1 else (EQUAL, DIFFERS, RUN)
+    sure = (EQUAL, BUILD) if len(nets) > 1 else (EQUAL, DIFFERS, BUILD)
     return [outcome if outcome and outcome.kind in sure else None for outcome in outcomes]
 
 
@@ -68,7 +68,8 @@ def _try(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> Sequence[Outcom
         missing = _missing(path) if len(nets) > 1 else []
         if missing:
             return kernels.refused(nets, seen["lowered"], missing)
-        runtime.check_needs(pte.read(path), "net")
+        with _failing(BUILD):
+            runtime.check_needs(pte.read(path), "net")
         runs = list(zip(*([net.inputs, *net.more] for net in nets), strict=True))
         with runtime.Program(path, name="net") as opened:
             got = [_run(opened, [v for given in run for v in given]) for run in runs]

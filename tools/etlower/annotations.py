@@ -13,7 +13,8 @@ that the runtime lacks. The same holds for a weight that is computed from an inp
 recipe, as its scales are those of channels.
 
 Nor does a scale hold infinities, as a mask writes them: observers pass over them, and what is
-masked would become the least number beside it.
+masked would become the least number beside it. Nor has a tensor without elements one, or a number
+that is computed of numbers: delegates leave these to kernels, and none of them reads a scale.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class FloatsOnly(Quantizer):
         for node in model.graph.nodes:
             removed |= drop(node, _of_integers)
             removed |= drop(node, lambda value, _: value in infinite)
-            if _is_unfit(node, reached):
+            if _is_unfit(node, reached) or _is_of_no_use(node):
                 removed |= drop(node)
         drop_references(model, removed)
         self._then(model)
@@ -222,6 +223,18 @@ def _is_unfit(node: Node, reached: set[Node]) -> bool:
         else is_dynamic and getattr(spec, "is_dynamic", False) != (source in reached)
         for source, spec in specs.items()
     )
+
+
+def _is_of_no_use(node: Node) -> bool:
+    """Returns whether what an annotation is for has no elements, or are numbers alone."""
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    if annotation is None:
+        return False
+    sources = [n for n, spec in (annotation.input_qspec_map or {}).items() if spec is not None]
+    values = [n.meta.get("val") for n in (*sources, node)]
+    shapes = [value.shape for value in values if isinstance(value, torch.Tensor)]
+    is_empty = any(isinstance(size, int) and size == 0 for shape in shapes for size in shape)
+    return is_empty or (bool(shapes) and not any(shapes))
 
 
 def _of_integers(node: Node, _spec: Any = None) -> bool:

@@ -176,6 +176,20 @@ def test_infinities_get_no_scale() -> None:
     torch.testing.assert_close(got, net(*inputs), atol=0.1, rtol=0)
 
 
+@pytest.mark.parametrize("shape", [(), (0, 4), (2, 0, 4, 4)])
+def test_numbers_and_tensors_without_elements_get_no_scale(shape: tuple[int, ...]) -> None:
+    """Delegates leave them, and no kernel reads a scale."""
+
+    class Scaled(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * 3.5 + 1).relu()
+
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(False)]))
+    spec = ModelSpec({"forward": Method(Scaled(), (torch.ones(shape),))})
+    (result,) = quantize({"forward": Scaled()}, spec, recipe, "//m:net").values()
+    assert not [n for n in result.graph.nodes if "quantized_decomposed" in str(n.target)]
+
+
 class Narrowing(Eager):
     """Gives whole numbers 32 bits, as Arm's quantizers do."""
 
