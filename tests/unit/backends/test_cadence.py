@@ -56,3 +56,23 @@ def test_biases_have_the_scale_that_kernels_take() -> None:
         given, weight, bias = (operand.args[1] for operand in layer.args)
         assert bias == pytest.approx(given * weight)
     torch.testing.assert_close(quantized(sample), net(sample), atol=0.02, rtol=0.1)
+
+
+class Pooled(torch.nn.Module):
+    """Poolings whose strides are their windows', without saying so, and one that has its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.nn.functional.avg_pool2d(x, (2, 3))
+        x = torch.nn.functional.max_pool2d(x, 2)
+        return torch.nn.functional.avg_pool2d(x, 2, 1)
+
+
+def test_poolings_have_strides() -> None:
+    """Upstream's pass on layouts fails on those that have none."""
+    picture = torch.randn(1, 2, 12, 18)
+    graph = torch.export.export(Pooled(), (picture,)).module(check_guards=False)
+    for change in cadence_recipes.int8(_context()).quantization_recipe.pre_prepare_passes:
+        graph = change(graph)
+    poolings = [node for node in graph.graph.nodes if "_pool2d" in str(node.target)]
+    assert [list(node.args[2]) for node in poolings] == [[2, 3], [2, 2], [1, 1]]
+    torch.testing.assert_close(graph(picture), Pooled()(picture))
