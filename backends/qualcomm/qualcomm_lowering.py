@@ -39,6 +39,7 @@ from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.backends.qualcomm.utils.qnn_manager_lifecycle import QnnManagerRegistry
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from qualcomm_differences import becomes_whole, is_computed_otherwise, is_other_order
 
 # QNN's own backends, by the options that they were started with.
 _managers: dict[bytes, Any] = {}
@@ -146,12 +147,16 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         """Tells of a node that QNN would take whether ExecuTorch computes it."""
         if (node.name, _name(node)) in self._refused:
             return True
+        if is_other_order(node, _name(node)):
+            return True
         if _name(node) in _CASTS:
             given = node.all_input_nodes[0].meta["val"].dtype
             # QNN takes bytes for fractions, and whole numbers for those that stand for fractions.
             becomes_quantized = QCOM_QUANT_ATTRS in node.meta and not given.is_floating_point
-            return given == torch.uint8 or becomes_quantized
+            return given == torch.uint8 or becomes_quantized or becomes_whole(node)
         if QCOM_QUANT_ATTRS in node.meta and _is_computed_wrong(node):
+            return True
+        if is_computed_otherwise(node, _name(node)):
             return True
         # QNN counts with 32 bits, and the runtime would read 64 of them.
         results = node.meta["val"] if _has_several(node) else ()

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from etbuild import BuildError, RecipeContext, static_shapes, write_out
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+from qualcomm_differences import for_qnn
 from vendor_sdk import Sdk
 
 _LIBRARIES = "lib/x86_64-linux-clang"
@@ -97,7 +98,8 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         aten_transform_passes=[
             static_shapes(ctx.label, "QNN"),
             specs.note,
-            *([] if precision else [write_out("elu", "rank")]),
+            for_qnn(ctx.label),
+            *([] if precision else [write_out("elu", "rank", "single_any")]),
             lambda method, program: passes().transform_for_export_pipeline(program),
         ],
         lowering_recipe=lowering,

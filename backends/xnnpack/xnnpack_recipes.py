@@ -206,13 +206,10 @@ _upstreams_fits = XNNPartitionerConfig.check_common_constraints
 
 
 def _fits(self: XNNPartitionerConfig, node: Node, ep: ExportedProgram) -> bool:
-    """Upstream's check, without tensors of too many dimensions, and quantized ones of none."""
+    """Upstream's check, without tensors of more dimensions than XNNPACK's have."""
     values = [source.meta.get("val") for source in (node, *node.all_input_nodes)]
     if any(isinstance(v, torch.Tensor) and v.dim() > _MOST_DIMENSIONS for v in values):
         _why(node, reason=f"XNNPACK's tensors have at most {_MOST_DIMENSIONS} dimensions")
-        return False
-    if any(is_dequant(source) and source.meta["val"].dim() == 0 for source in node.all_input_nodes):
-        _why(node, reason="XNNPACK's lowering fails with quantized numbers without dimensions")
         return False
     return bool(_upstreams_fits(self, node, ep))
 
@@ -477,11 +474,15 @@ class _Quantizer(XNNPACKQuantizer):
 
 
 def _stays_in_float(node: Node) -> bool:
-    """Returns whether a node is a convolution that XNNPACK does not take quantized.
+    """Returns whether XNNPACK does not take a node quantized.
 
-    They are those of three dimensions, and transposed ones with an output padding as large as the
-    stride.
+    It takes no single numbers, no convolutions of three dimensions, and no transposed ones with an
+    output padding as large as the stride.
     """
+    computed = [source for source in node.all_input_nodes if source.op != "get_attr"]
+    values = [source.meta.get("val") for source in (node, *computed)]
+    if any(isinstance(value, torch.Tensor) and value.dim() == 0 for value in values):
+        return True
     name = str(node.target)
     if node.op != "call_function" or not name.startswith("aten.conv"):
         return False

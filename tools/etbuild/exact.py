@@ -92,6 +92,7 @@ REASONS: Mapping[str, str] = {
     "reflection_pad": "the delegate pads with zeros",
     "rank": "the delegate's compiler fails on more than four dimensions",
     "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
+    "single_any": "the delegate's result has a dimension too many",
     "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
     "scalar_type": "the kernel refuses a fraction beside whole numbers",
     "weight_order": "the result has the order of the weights, and kernels want it of the input",
@@ -147,6 +148,7 @@ def write_out(*names: str) -> WriteOut:
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
         "scalar_type": sums and differences of whole numbers and a fraction.
         "weight_order": convolutions of rows whose weights have their channels last.
+        "single_any": `any` and `all` of whole tensors, as those of a dimension.
         "zero_factor": `torch.addmm` whose first tensor is multiplied by 0, as a product.
 
     Returns:
@@ -932,6 +934,17 @@ def _transpose_without_ones(x: Any, first: int, second: int) -> Any:
     return _permute_without_ones(x, order)
 
 
+def _is_of_all(node: Node) -> bool:
+    return _is_scalar(node) and not _has_no_dimension(node)
+
+
+def _of_one_dimension(operator: str) -> Callable[..., Any]:
+    def function(x: Any, *rest: Any, **kwargs: Any) -> Any:
+        return _call(operator)(x.reshape(1, -1), 1).reshape(())
+
+    return function
+
+
 def _is_scalar(node: Node) -> bool:
     return node.meta["val"].dim() == 0
 
@@ -1191,6 +1204,14 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("sum.dim_IntList",), _has_no_dimension, _sum_of_scalar),
     ),
     "scalar_type": tuple(_Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
+    "single_any": tuple(
+        _Rule(
+            (f"{name}.default", f"{name}.dim", f"{name}.dims"),
+            _is_of_all,
+            _of_one_dimension(f"{name}.dim"),
+        )
+        for name in ("all", "any")
+    ),
     "weight_order": tuple(
         _Rule((name,), _has_other_weights, _in_weights_order(name)) for name in _CONVOLUTIONS
     ),

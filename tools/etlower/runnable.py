@@ -245,7 +245,7 @@ def _put_types(node: Node) -> tuple[str, str] | None:
 
 def _bounds(node: Node) -> tuple[str, str] | None:
     dtype = operators.values(node)[0].dtype
-    bounds = [value for value in node.args[1:] if isinstance(value, int | float)]
+    bounds = [value for value in node.args[1:] if _is_number(value)]
     if not dtype.is_floating_point:
         return None
     wide = [bound for bound in bounds if torch.finfo(dtype).max < abs(bound) < math.inf]
@@ -271,10 +271,25 @@ def _antialiased(node: Node) -> tuple[str, str] | None:
     return _sizes_that_vary(node) or _doubles_and_bytes(node)
 
 
-def _whole(node: Node) -> tuple[str, str] | None:
-    if operators.values(node)[0].dtype.is_floating_point:
+def _whole_bounds(node: Node) -> tuple[str, str] | None:
+    dtype = operators.values(node)[0].dtype
+    if dtype.is_floating_point:
         return None
-    return "got whole numbers", "Write it with torch.clamp, and bounds that are whole numbers."
+    bounds = [
+        float(bound) for bound in (*node.args[1:], *node.kwargs.values()) if _is_number(bound)
+    ]
+    limits = torch.iinfo(dtype)
+    wrong = [n for n in bounds if not n.is_integer() or not limits.min <= n <= limits.max]
+    if not wrong:
+        return None
+    return (
+        f"got whole numbers, and the bound {wrong[0]}",
+        "Write it with torch.clamp, and bounds that are whole numbers.",
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _power(node: Node) -> tuple[str, str] | None:
@@ -345,7 +360,7 @@ _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
     ),
     "clamp": _bounds,
     "constant_pad_nd": _padding,
-    "hardtanh": _whole,
+    "hardtanh": _whole_bounds,
     "index_put": _put_types,
     "masked_select": _masked_select,
     "pow": _power,

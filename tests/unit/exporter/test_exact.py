@@ -438,6 +438,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         ),
         (torch.randn(1, 2, 16, 24),),
     ),
+    "any and all": (
+        lambda x: ((x > 0).any(), (x > 9).any(), (x > 9).all(), torch.all(x > -9, (0, 1))),
+        (X,),
+    ),
     "five dimensions": (
         lambda x: (
             x.permute(3, 1, 2, 0, 4) * 2.0,

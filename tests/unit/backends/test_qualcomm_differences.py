@@ -1,0 +1,87 @@
+"""Operators that QNN's simulator computes otherwise than eager mode are left out, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from etbuild import BuildError
+from etlower import operators
+from qualcomm_differences import becomes_whole, for_qnn, is_computed_otherwise
+
+PICTURE = torch.randn(1, 4, 6, 8)
+
+
+def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.export.ExportedProgram:
+    """A program of a function."""
+
+    class Net(torch.nn.Module):
+        def forward(self, *given: torch.Tensor) -> Any:
+            return function(*given)
+
+    return torch.export.export(Net(), inputs, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("function", "differs"),
+    [
+        (lambda x: F.interpolate(x, scale_factor=2, mode="nearest"), False),
+        (lambda x: F.interpolate(x, scale_factor=1.5, mode="nearest"), True),
+        (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), False),
+        (lambda x: F.interpolate(x, size=(9, 8), mode="bilinear"), True),
+        (lambda x: F.interpolate(x, size=(9, 8), mode="bilinear", align_corners=True), False),
+        (lambda x: F.avg_pool2d(x, 2), False),
+        (lambda x: F.avg_pool2d(x, 3, 2, 1), False),
+        (lambda x: F.avg_pool2d(x, 2, 2, 1), True),
+        (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), True),
+        (lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), True),
+        (lambda x: F.max_pool2d(x, 3), False),
+        (lambda x: F.max_pool2d(x, 2, return_indices=True), True),
+        (lambda x: x.any(1), True),
+        (lambda x: F.group_norm(x[:, :, 0, 0], 2), True),
+        (lambda x: F.group_norm(x, 2), False),
+        (lambda x: F.instance_norm(x[..., 0]), True),
+        (lambda x: x.index_put((torch.tensor([0]),), x[:1], True), True),
+        (lambda x: x.index_put((torch.tensor([0]),), x[:1]), False),
+    ],
+)
+def test_what_stays(function: Callable[..., Any], differs: bool) -> None:
+    calls = [n for n in exported(function, PICTURE).graph.nodes if operators.name(n)]
+    assert any(is_computed_otherwise(node, operators.name(node)) for node in calls) == differs
+
+
+def test_fractions_are_not_rounded() -> None:
+    """QNN rounds what a cast cuts off."""
+    for dtype, is_whole in ((torch.int32, True), (torch.bool, True), (torch.float16, False)):
+        program = exported(lambda x, dtype=dtype: x.to(dtype), PICTURE)
+        casts = [n for n in program.graph.nodes if operators.name(n).startswith("aten.to.")]
+        assert [becomes_whole(cast) for cast in casts] == [is_whole]
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), ["[1, 1]", "indices", "-inf"]),
+        (lambda x: F.max_pool2d(x, 2, 2, 1, ceil_mode=True), ["[1, 1]", "ceil_mode", "-inf"]),
+    ],
+)
+def test_what_is_refused(function: Callable[..., Any], parts: list[str]) -> None:
+    with pytest.raises(BuildError) as raised:
+        for_qnn("//x:r")("forward", exported(function, PICTURE))
+    text = str(raised.value)
+    assert 'the method "forward" calls aten.max_pool2d' in text
+    assert "test_qualcomm_differences.py:" in text
+    assert all(part in text for part in parts), text
+
+
+def test_rows() -> None:
+    """Inputs have them, and copies inside make none with the channels last."""
+    last = PICTURE.to(memory_format=torch.channels_last)
+    with pytest.raises(BuildError, match=r"\[0, 2, 3, 1\], expected \[0, 1, 2, 3\]"):
+        for_qnn("//x:r")("forward", exported(lambda x: x.exp(), last))
+    program = exported(lambda x: x.to(memory_format=torch.channels_last) + 1, PICTURE)
+    for_qnn("//x:r")("forward", program)
+    assert "channels_last" not in str(program.graph)
