@@ -13,8 +13,8 @@ that the runtime lacks. The same holds for a weight that is computed from an inp
 recipe, as its scales are those of channels.
 
 Nor does a scale hold infinities, as a mask writes them: observers pass over them, and what is
-masked would become the least number beside it. Nor has a tensor without elements one, or a number
-that is computed of numbers: delegates leave these to kernels, and none of them reads a scale.
+masked would become the least number beside it. Nor has a tensor without elements one:
+delegates leave it to kernels, which read no scales.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class FloatsOnly(Quantizer):
         for node in model.graph.nodes:
             removed |= drop(node, _of_integers)
             removed |= drop(node, lambda value, _: value in infinite)
-            if _is_unfit(node, reached) or _is_of_no_use(node):
+            if _is_unfit(node, reached) or _is_empty(node):
                 removed |= drop(node)
         drop_references(model, removed)
         self._then(model)
@@ -225,16 +225,13 @@ def _is_unfit(node: Node, reached: set[Node]) -> bool:
     )
 
 
-def _is_of_no_use(node: Node) -> bool:
-    """Returns whether what an annotation is for has no elements, or are numbers alone."""
+def _is_empty(node: Node) -> bool:
+    """Returns whether a tensor that an annotation is for has no elements."""
     annotation = node.meta.get(Q_ANNOTATION_KEY)
-    if annotation is None:
-        return False
-    sources = [n for n, spec in (annotation.input_qspec_map or {}).items() if spec is not None]
-    values = [n.meta.get("val") for n in (*sources, node)]
+    specs = (annotation.input_qspec_map or {}) if annotation else {}
+    values = [n.meta.get("val") for n in (*(n for n, spec in specs.items() if spec), node)]
     shapes = [value.shape for value in values if isinstance(value, torch.Tensor)]
-    is_empty = any(isinstance(size, int) and size == 0 for shape in shapes for size in shape)
-    return is_empty or (bool(shapes) and not any(shapes))
+    return any(isinstance(size, int) and size == 0 for shape in shapes for size in shape)
 
 
 def _of_integers(node: Node, _spec: Any = None) -> bool:
