@@ -129,7 +129,8 @@ def explained(graphs: Callable[[], Mapping[str, GraphModule]], label: str) -> It
         _explain_decomposition(error, graphs(), label)
         _explain_types(error, label)
         _explain_empty(error, graphs(), label)
-        refused = set(_NOT_CORE.findall(str(error))) | _without_out_variant(str(error))
+        not_core = {f"aten.{name}" for name in _NOT_CORE.findall(str(error))}
+        refused = not_core | _without_out_variant(str(error))
         if not refused:
             raise
         raise BuildError(_refusal(graphs(), sorted(refused), label), _WITHOUT_KERNEL) from error
@@ -152,13 +153,8 @@ def _explain_decomposition(error: Exception, graphs: Mapping[str, GraphModule], 
     """Solvers of linear algebra end in a check of values, which upstream cannot trace."""
     if "token for effect" not in str(error):
         return
-    called = {
-        operators.name(node).split(".")[1]
-        for graph in graphs.values()
-        for _, node in operators.walk(graph)
-        if "." in operators.name(node)
-    }
-    solvers = sorted(name for name in called if _SOLVER.search(name))
+    called = {_packet(node) for graph in graphs.values() for _, node in operators.walk(graph)}
+    solvers = sorted(name for name in called if _SOLVER.search(name.rpartition(".")[2]))
     raise BuildError(_refusal(graphs, solvers, label), _WITHOUT_KERNEL) from error
 
 
@@ -185,7 +181,7 @@ _MISMATCHED = re.compile(
     r"stack trace: ((?:.|\n)*?)(?=\nOperator|\Z)"
 )
 _NOT_CORE = re.compile(r"Operator torch\._ops\.aten\.(\w+)\.\w+ is not in Core ATen")
-_NAMED = re.compile(r"(?:aten|prims|quantized_decomposed)::(\w+)")
+_NAMED = re.compile(r"(\w+)::(\w+)")
 _WITHOUT_KERNEL = (
     "Compute it of other operators, or move it out of the model. If the app that runs the program "
     "registers a kernel for it, keep the operator in the recipe (preserve_ops of its "
@@ -195,18 +191,22 @@ _WITHOUT_KERNEL = (
 
 def _without_out_variant(text: str) -> set[str]:
     names = re.search(r"Missing out variants: \{(.*)\}", text)
-    return set(_NAMED.findall(names[1])) if names else set()
+    return {".".join(name) for name in _NAMED.findall(names[1])} if names else set()
+
+
+def _packet(node: Node) -> str:
+    """Name of an operator without its overload: "aten.add"."""
+    return ".".join(operators.name(node).split(".")[:2])
 
 
 def _refusal(graphs: Mapping[str, GraphModule], refused: Sequence[str], label: str) -> str:
     for method, graph in sorted(graphs.items()):
         for _, node in operators.walk(graph):
-            name = operators.name(node)
-            if name.split(".")[1:2] and name.split(".")[1] in refused:
+            if _packet(node) in refused:
                 return (
-                    f'{label}: the method "{method}" calls {name}{operators.place_of(node)} with '
-                    f"{operators.inputs_of(node)}, and no library of ExecuTorch has a kernel for "
-                    "it."
+                    f'{label}: the method "{method}" calls {operators.name(node)}'
+                    f"{operators.place_of(node)} with {operators.inputs_of(node)}, and no library "
+                    "of ExecuTorch has a kernel for it."
                 )
-    names = ", ".join(f"aten.{name}" for name in refused)
+    names = ", ".join(refused)
     return f"{label}: the model needs {names}, and no library of ExecuTorch has a kernel for it."

@@ -101,6 +101,15 @@ def test_an_operator_without_an_out_variant() -> None:
         raise RuntimeError("Missing out variants: {'aten::special_bessel_j0'}")
 
 
+@pytest.mark.parametrize("name", ["torch_nn::_attention", "quantized_decomposed::add"])
+def test_an_operator_of_another_namespace_without_an_out_variant(name: str) -> None:
+    with (
+        pytest.raises(BuildError, match=f"//m:net: the model needs {name.replace('::', '.')}, and"),
+        kernels.explained(dict, "//m:net"),
+    ):
+        raise RuntimeError(f"Missing out variants: {{'{name}'}}")
+
+
 def test_registered_is_what_the_runtime_has() -> None:
     assert {"aten::add.out", "executorch_prim::et_view.default"} <= kernels.registered()
 
