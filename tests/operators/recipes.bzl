@@ -2,17 +2,15 @@
 
 # What a run of all tests tries of a recipe; the suite `release` tries all that is recorded.
 _SAMPLE = ["--per_operator=1", "--unequal=12"]
-_SMALL_SAMPLE = ["--per_operator=1", "--operators=40", "--unequal=4"]
 
-def _recipe(backend, name, per_operator = 0, recorded = True, sample = _SMALL_SAMPLE, words = []):
+def _recipe(backend, name, per_operator = 0, sample = None, words = []):
     """A recipe.
 
     Args:
       backend: folder in //backends.
       name: of the target.
       per_operator: how many nets of an operator are recorded; 0: all.
-      recorded: whether its record is there, with which tests compare.
-      sample: arguments of tests.operators.main for what a run of all tests tries.
+      sample: arguments of tests.operators.main for what a run of all tests tries; None: it tries nothing.
       words: more arguments for any run.
 
     Returns:
@@ -22,8 +20,7 @@ def _recipe(backend, name, per_operator = 0, recorded = True, sample = _SMALL_SA
     return struct(
         backend = backend,
         name = name,
-        recorded = recorded,
-        sample = sample + words,
+        sample = sample,
         words = limits + words,
     )
 
@@ -31,13 +28,13 @@ def _recipe(backend, name, per_operator = 0, recorded = True, sample = _SMALL_SA
 _FLOATS = ["--dtype=float32"]
 
 RECIPES = [
-    _recipe("openvino", "fp32", per_operator = 2, recorded = False),
+    _recipe("openvino", "fp32", per_operator = 2),
     _recipe("portable", "fp32", sample = _SAMPLE + ["--core"]),
     # What it leaves to portable kernels is tried with them.
     _recipe("xnnpack", "fp32", sample = _SAMPLE + ["--operators=300"]),
-    _recipe("xnnpack", "int8_dynamic_act_int4_weight", per_operator = 2, recorded = False, words = _FLOATS),
-    _recipe("xnnpack", "int8_dynamic_per_channel", per_operator = 2, recorded = False, words = _FLOATS),
-    _recipe("xnnpack", "int8_static_per_channel", per_operator = 2, recorded = False, words = _FLOATS),
+    _recipe("xnnpack", "int8_dynamic_act_int4_weight", per_operator = 2, words = _FLOATS),
+    _recipe("xnnpack", "int8_dynamic_per_channel", per_operator = 2, words = _FLOATS),
+    _recipe("xnnpack", "int8_static_per_channel", per_operator = 2, words = _FLOATS),
 ]
 
 BACKENDS = sorted({recipe.backend: None for recipe in RECIPES}.keys())

@@ -24,11 +24,13 @@ class _Rule:
       operators: names of aten operators with overload: "addmm.default".
       applies: tells of a node whether it is to be written out.
       function: what is computed instead, of the operator's own arguments.
+      whole: whether operators that torch composes of others stay whole in it.
     """
 
     operators: tuple[str, ...]
     applies: Callable[[Node], bool]
     function: Callable[..., Any]
+    whole: bool = False
 
 
 # Rules for ExecuTorch's own kernels, which all recipes get: each makes a call that fails, or whose
@@ -47,6 +49,7 @@ FOR_KERNELS = (
     "integer_power",
     "integer_remainder",
     "integer_shift",
+    "kept_size",
     "max_pool_backward",
     "mixed_types",
     "narrow_copy",
@@ -81,6 +84,7 @@ REASONS: Mapping[str, str] = {
     "integer_power": "the kernel computes in doubles, which have 53 bits",
     "integer_remainder": "the kernel's result has the sign of what is divided",
     "integer_shift": "the kernel shifts by negative and by large numbers as the processor does",
+    "kept_size": "kernels and decompositions scale a dimension whose size stays, and eager does not",
     "max_pool_backward": "the kernel adds to memory that nobody has set to zero",
     "mixed_types": "upstream gives the operands no common type",
     "narrow_copy": "the kernel ends the process for some sizes and for dimensions from the end",
@@ -131,6 +135,7 @@ def write_out(*names: str) -> WriteOut:
         "integer_power": powers of whole numbers, also those beyond a double's 53 bits.
         "integer_remainder": `%` of whole numbers, whose sign is the divisor's.
         "integer_shift": shifts of bits by less than 0, or by more than there are.
+        "kept_size": resizing by factors that leave a dimension as large as it is, by 1 there.
         "max_pool_backward": the gradient of a maximum over windows.
         "mixed_types": remainders, operations on bits and joined tensors of several types, and
           multiples of booleans that are added by index.
@@ -231,7 +236,8 @@ def _write_out_in(module: GraphModule, names: Sequence[str]) -> list[Written]:
                 if base in rule.operators and rule.applies(node):
                     writes = base != operator.removeprefix("aten.")
                     function = _written(rule.function) if writes else rule.function
-                    found.append(Written(name, node, operator, _replace(node, function)))
+                    count = _replace(node, function, rule.whole)
+                    found.append(Written(name, node, operator, count))
     if found:
         module.recompile()
     return found
@@ -256,8 +262,13 @@ def _written(function: Callable[..., Any]) -> Callable[..., Any]:
     return written
 
 
-def _replace(node: Node, function: Callable[..., Any]) -> int:
+def _replace(node: Node, function: Callable[..., Any], whole: bool = False) -> int:
     """Puts the graph of a function before a node, which becomes its last operator.
+
+    Args:
+      node: the call.
+      function: of its arguments.
+      whole: as of a rule.
 
     Returns:
       How many operators the function has.
@@ -282,9 +293,10 @@ def _replace(node: Node, function: Callable[..., Any]) -> int:
     if any(map(_varies, values)):
         # Otherwise sizes that vary would become those of the example in silence.
         with config.patch(backed_size_oblivious=True):
-            traced = make_fx(computed, tracing_mode="symbolic")(*values).graph
+            mode = {"tracing_mode": "symbolic", "pre_dispatch": whole}
+            traced = make_fx(computed, **mode)(*values).graph
     else:
-        traced = make_fx(computed)(*values).graph
+        traced = make_fx(computed, pre_dispatch=whole)(*values).graph
     [output] = traced.find_nodes(op="output")
     last = output.args[0]
     nodes: dict[Node, Node] = dict(zip(traced.find_nodes(op="placeholder"), inputs, strict=True))
@@ -565,6 +577,38 @@ def _cat_of_common_type(tensors: list[Any], dim: int = 0) -> Any:
 
     dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
     return torch.cat([tensor.to(dtype) for tensor in tensors], dim)
+
+
+# Interpolation with factors, which are the last argument.
+_RESIZING = (
+    "_upsample_bilinear2d_aa.vec",
+    "upsample_bilinear2d.vec",
+    "upsample_linear1d.vec",
+    "upsample_nearest2d.vec",
+    "upsample_trilinear3d.vec",
+)
+
+
+def _factors(x: Any, factors: Sequence[float]) -> list[float]:
+    """Factors of a resizing, 1 for dimensions whose sizes stay."""
+    sizes = zip(x.shape[2:], factors, strict=True)
+    return [1.0 if type(n) is int and int(n * factor) == n else factor for n, factor in sizes]
+
+
+def _keeps_a_size(node: Node) -> bool:
+    """Tells whether a resizing by a factor leaves a dimension as large as it is."""
+    *_, factors = node.args
+    if not isinstance(factors, list | tuple):
+        return False
+    return _factors(node.args[0].meta["val"], factors) != list(factors)
+
+
+def _resized(operator: str) -> Callable[..., Any]:
+    def function(x: Any, *args: Any) -> Any:
+        *rest, factors = args
+        return _call(operator)(x, *rest, _factors(x, factors))
+
+    return function
 
 
 def _adds_booleans(node: Node) -> bool:
@@ -1167,6 +1211,9 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     "integer_power": (_Rule(_POWERS, _is_whole_power, _integer_power),),
     "integer_remainder": (_Rule(_REMAINDERS, _is_whole, _remainder),),
     "integer_shift": tuple(_Rule((name,), _shifts_far, _shift(name)) for name in _SHIFTS),
+    "kept_size": tuple(
+        _Rule((name,), _keeps_a_size, _resized(name), whole=True) for name in _RESIZING
+    ),
     "max_pool_backward": (
         _Rule(("max_pool2d_with_indices_backward.default",), _always, _max_pool_backward),
     ),

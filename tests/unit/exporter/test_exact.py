@@ -358,6 +358,17 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x, y: (x.angle(), x.i0(), y.angle(), y + 1.5, y * 0.3, y / 3.7, F.softshrink(y)),
         (X.half(), torch.tensor(-2.5, dtype=torch.float16)),
     ),
+    "factors that keep a size": (
+        lambda x, y, z: (
+            F.interpolate(x, scale_factor=1.1, mode="linear"),
+            F.interpolate(y, scale_factor=1.1),
+            F.interpolate(y, scale_factor=(2, 1.1), mode="bilinear"),
+            F.interpolate(y, scale_factor=1.1, mode="bilinear", antialias=True),
+            F.interpolate(z, scale_factor=1.25, mode="trilinear"),
+            F.interpolate(z, scale_factor=(1.25, 1.7, 1)),
+        ),
+        (torch.randn(1, 2, 7), torch.randn(1, 2, 20, 7), torch.randn(1, 2, 4, 5, 3)),
+    ),
     "weights with channels last": (
         lambda x: [
             f(y)
