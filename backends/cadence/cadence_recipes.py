@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import typing_extensions
-from etbuild import BuildError, RecipeContext
+from etbuild import BuildError, RecipeContext, write_out
 from etbuild.biases import own_biases
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
 from executorch.exir.passes import ToOutVarPass
@@ -109,7 +109,8 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
     return ExportRecipe(
         name=name,
         quantization_recipe=quantization,
-        aten_transform_passes=[fused],
+        # Its averages leave out what a window has of the padding.
+        aten_transform_passes=[write_out("padded_average"), fused],
         lowering_recipe=LoweringRecipe(
             edge_compile_config=EdgeCompileConfig(
                 _skip_dim_order=True,

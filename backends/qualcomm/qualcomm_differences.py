@@ -97,6 +97,9 @@ def _has_odd_places(node: Node) -> tuple[str, str] | None:
     return None
 
 
+_PICTURE = 4
+
+
 def _never(node: Node) -> bool:
     return False
 
@@ -120,18 +123,41 @@ def _is_unaligned(node: Node) -> bool:
     return not is_aligned and _is_no_multiple(node)
 
 
-def _pads(node: Node) -> bool:
+def _paddings(node: Node) -> list[int]:
     padding = node.args[3] if len(node.args) > 3 else 0
-    return any(padding) if isinstance(padding, list | tuple) else bool(padding)
+    return [*padding] if isinstance(padding, list | tuple) else [padding]
+
+
+def _pads(node: Node) -> bool:
+    return any(_paddings(node))
+
+
+def _multiplies_channels(node: Node) -> bool:
+    """Tells whether a dilated convolution makes several channels of each."""
+    weight = node.args[1].meta["val"]  # type: ignore[union-attr]
+    dilation = node.args[5] if len(node.args) > 5 else 1
+    steps = dilation if isinstance(dilation, list | tuple) else [dilation]
+    groups = node.args[-1] if isinstance(node.args[-1], int) else 1
+    return bool(weight.shape[1] == 1 and weight.shape[0] > groups > 1 and max(steps, default=1) > 1)
+
+
+def _has_slopes_of_rows(node: Node) -> bool:
+    """Tells whether each channel of what is no picture has a slope of its own."""
+    x, slopes = (each.meta["val"] for each in node.args[:2])  # type: ignore[union-attr]
+    return slopes.numel() > 1 and x.dim() != _PICTURE
 
 
 def _has_odd_divisor(node: Node) -> bool:
-    """Tells whether averages are over windows that are cut off, or padded and even or uncounted."""
+    """Tells whether averages are over windows that are cut off, or padded and even or uncounted.
+
+    Nor are they right where the paddings differ, as those of rows.
+    """
     if len(node.args) > 4 and node.args[4]:
         return True
     counts = node.args[5] if len(node.args) > 5 else True
     sizes = [node.args[1]] if isinstance(node.args[1], int) else node.args[1]
-    return _pads(node) and (not counts or any(size % 2 == 0 for size in sizes))
+    is_odd = all(size % 2 for size in sizes) and len({*_paddings(node)}) == 1
+    return _pads(node) and not (counts and is_odd)
 
 
 def _is_odd_maximum(node: Node) -> bool:
@@ -164,7 +190,9 @@ def _is_flat(node: Node) -> bool:
 _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # Fractions below 0.5 count as zeros, and a single result gets a dimension.
     **dict.fromkeys(("all", "any"), _always),
-    "avg_pool2d": _has_odd_divisor,
+    **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_of_rows),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), _has_odd_divisor),
+    **dict.fromkeys(("conv2d", "convolution"), _multiplies_channels),
     **dict.fromkeys(("group_norm", "native_group_norm"), _is_flat),
     "index_put": _puts_oddly,
     "instance_norm": _is_row,

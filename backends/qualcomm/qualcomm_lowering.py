@@ -325,6 +325,8 @@ def _with_fractions_only(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _AVERAGE = "aten.avg_pool2d.default"
+_BATCH_NORM = "aten._native_batch_norm_legit_no_training.default"
+_PICTURE = 4
 _DIVISIONS = ("aten.div.", "aten.floor_divide.", "aten.remainder.")
 
 
@@ -491,6 +493,9 @@ def _is_computed_wrong(node: torch.fx.Node) -> bool:
         amounts = node.args[1]
         is_even = amounts[::2] == amounts[1::2]
         return not is_even or any(_name(user) == _AVERAGE for user in node.users)
+    if _name(node) == _BATCH_NORM:
+        # Of rows it takes the features for channels.
+        return node.args[0].meta["val"].dim() != _PICTURE
     return False
 
 
