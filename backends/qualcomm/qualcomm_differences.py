@@ -191,8 +191,8 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # Fractions below 0.5 count as zeros, and a single result gets a dimension.
     **dict.fromkeys(("all", "any"), _always),
     **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_of_rows),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), _has_odd_divisor),
     **dict.fromkeys(("conv2d", "convolution"), _multiplies_channels),
+    "avg_pool2d": _has_odd_divisor,
     **dict.fromkeys(("group_norm", "native_group_norm"), _is_flat),
     "index_put": _puts_oddly,
     "instance_norm": _is_row,

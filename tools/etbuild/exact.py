@@ -84,7 +84,7 @@ REASONS: Mapping[str, str] = {
     "integer_power": "the kernel computes in doubles, which have 53 bits",
     "integer_remainder": "the kernel's result has the sign of what is divided",
     "integer_shift": "the kernel shifts by negative and by large numbers as the processor does",
-    "kept_size": "kernels and decompositions scale a dimension whose size stays, and eager does not",
+    "kept_size": "kernels scale a dimension whose size stays, and eager does not",
     "max_pool_backward": "the kernel adds to memory that nobody has set to zero",
     "mixed_types": "upstream gives the operands no common type",
     "narrow_copy": "the kernel ends the process for some sizes and for dimensions from the end",

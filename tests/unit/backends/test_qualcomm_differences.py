@@ -39,8 +39,6 @@ def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.expor
         (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), True),
         (lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), True),
         (lambda x: F.avg_pool2d(x, (1, 3), 1, (0, 1)), True),
-        (lambda x: F.avg_pool1d(x[..., 0], 3, 1, 1), True),
-        (lambda x: F.avg_pool1d(x[..., 0], 3, 1), False),
         (lambda x: F.prelu(x, torch.rand(4)), False),
         (lambda x: F.prelu(x[..., 0], torch.rand(4)), True),
         (lambda x: F.prelu(x[..., 0], torch.rand(1)), False),
