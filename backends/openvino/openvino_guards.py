@@ -28,6 +28,9 @@ _DTYPES = frozenset(
         torch.bool,
     }
 )
+# What goes beyond 8 bits begins anew in ExecuTorch only.
+_BYTES = frozenset({torch.int8, torch.uint8})
+_WRAPPING = frozenset({"add", "mul", "neg", "pow", "sub", "sum"})
 # Right for floats only.
 _OF_FLOATS = frozenset({"abs", "isinf", "isnan", "pow", "sign"})
 _RANGE = torch.iinfo(torch.int32)
@@ -85,7 +88,14 @@ def is_wrong(node: Node) -> bool:
     tensors = [*results, *(tensor for value in given for tensor in operators.values(value)[:1])]
     if any(t.dtype not in _DTYPES or t.numel() == 0 for t in tensors):
         return True
+    if any(t.numel() == 0 for t in operators.inputs(node)):
+        return True
     name = _packet(node)
+    if name in _WRAPPING and any(t.dtype in _BYTES for t in results):
+        return True
+    # It takes a correction that is left open for none.
+    if name in {"std", "var", "var_mean"} and node.kwargs.get("correction", 1) is None:
+        return True
     if name in _OF_FLOATS and not all(t.is_floating_point() for t in operators.inputs(node)):
         return True
     if name in _MOVES and not all(t.is_contiguous() for t in results):

@@ -4,7 +4,7 @@ It takes a layer's weight for one only where it is stored, and QNN computes cons
 numbers wrong: what follows from weights and constants alone is computed before, such as the parts
 of a weight that attention to another sequence has. Calls of one layer get biases of their own, as
 they have scales of their own. Averages over windows are written so that QNN's compiler does not
-split them with a scale that is too small. Upstream's quantizer also takes whole numbers beside
+split them with a scale that is too small, and in 16 bits SiLU so that it does not fuse it. Upstream's quantizer also takes whole numbers beside
 floats, which its lowering then gives other types; here they stay whole.
 """
 
@@ -16,8 +16,10 @@ import torch
 from etbuild import fold_constants
 from etbuild.biases import own_biases
 from etbuild.exact import write_out_before_quantization
-from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer
+from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
 
+# With activations of 16 bits.
+_WIDE = (QuantDtype.use_16a8w, QuantDtype.use_16a4w, QuantDtype.use_16a16w)
 _ANNOTATION = "quantization_annotation"
 
 
@@ -28,7 +30,8 @@ class Quantizer(QnnQuantizer):
         """Prepares a captured graph; see upstream's class."""
         fold_constants(model)
         own_biases(model)
-        write_out_before_quantization(model, "elu", "even_windows")
+        wide = ("swish",) if self.default_quant_config.quant_dtype in _WIDE else ()
+        write_out_before_quantization(model, "elu", "even_windows", *wide)
         return super().transform_for_annotation(model)
 
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -97,6 +97,7 @@ REASONS: Mapping[str, str] = {
     "rank": "the delegate's compiler fails on more than four dimensions",
     "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
     "single_any": "the delegate's result has a dimension too many",
+    "swish": "the delegate fuses it, and gets it wrong in 16 bits",
     "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
     "scalar_type": "the kernel refuses a fraction beside whole numbers",
     "weight_order": "the result has the order of the weights, and kernels want it of the input",
@@ -153,6 +154,7 @@ def write_out(*names: str) -> WriteOut:
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
         "scalar_type": sums and differences of whole numbers and a fraction.
         "weight_order": convolutions of rows whose weights have their channels last.
+        "swish": SiLU behind anything but a linear layer, written so that no compiler fuses it.
         "single_any": `any` and `all` of whole tensors, as those of a dimension.
         "zero_factor": `torch.addmm` whose first tensor is multiplied by 0, as a product.
 
@@ -491,6 +493,30 @@ def _hard_sigmoid(x: Any) -> Any:
 
 def _hard_swish(x: Any) -> Any:
     return x * _hard_sigmoid(x)
+
+
+def _is_swish(node: Node) -> bool:
+    """Tells whether a product, or SiLU, is a value times its sigmoid, but not a linear layer's."""
+    sources = node.all_input_nodes
+    sigmoids = [n for n in sources if n.target in _sigmoids()]
+    others = [n for n in sources if n not in sigmoids]
+    if len(others) != 1 or (len(sources) > 1 and not any(n.args[0] is others[0] for n in sigmoids)):
+        return False
+    return not str(others[0].target).startswith("aten.linear.")
+
+
+def _sigmoids() -> tuple[Any, ...]:
+    import torch
+
+    return (torch.ops.aten.sigmoid.default, torch.ops.aten.sigmoid_.default)
+
+
+def _silu(x: Any) -> Any:
+    return (x * 1.0) * x.sigmoid()
+
+
+def _product_apart(x: Any, y: Any) -> Any:
+    return (x * 1.0) * y
 
 
 def _has_default_bound(node: Node) -> bool:
@@ -1251,6 +1277,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("sum.dim_IntList",), _has_no_dimension, _sum_of_scalar),
     ),
     "scalar_type": tuple(_Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
+    "swish": (
+        _Rule(("silu.default",), _is_swish, _silu),
+        _Rule(("mul.Tensor",), _is_swish, _product_apart),
+    ),
     "single_any": tuple(
         _Rule(
             (f"{name}.default", f"{name}.dim", f"{name}.dims"),
