@@ -4,8 +4,9 @@ It takes a layer's weight for one only where it is stored, and QNN computes cons
 numbers wrong: what follows from weights and constants alone is computed before, such as the parts
 of a weight that attention to another sequence has. Calls of one layer get biases of their own, as
 they have scales of their own. Averages over windows are written so that QNN's compiler does not
-split them with a scale that is too small, and in 16 bits SiLU so that it does not fuse it. Upstream's quantizer also takes whole numbers beside
-floats, which its lowering then gives other types; here they stay whole.
+split them with a scale that is too small, and in 16 bits SiLU so that it does not fuse it.
+Upstream's quantizer also takes whole numbers beside floats, which its lowering then gives other
+types; here they stay whole.
 """
 
 from __future__ import annotations

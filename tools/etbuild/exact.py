@@ -495,20 +495,15 @@ def _hard_swish(x: Any) -> Any:
     return x * _hard_sigmoid(x)
 
 
+def _is_apart_from_linear(node: Node) -> bool:
+    """Tells whether what a function is given is no linear layer's result."""
+    return not str(node.args[0].target).startswith("aten.linear.")
+
+
 def _is_swish(node: Node) -> bool:
-    """Tells whether a product, or SiLU, is a value times its sigmoid, but not a linear layer's."""
-    sources = node.all_input_nodes
-    sigmoids = [n for n in sources if n.target in _sigmoids()]
-    others = [n for n in sources if n not in sigmoids]
-    if len(others) != 1 or (len(sources) > 1 and not any(n.args[0] is others[0] for n in sigmoids)):
-        return False
-    return not str(others[0].target).startswith("aten.linear.")
-
-
-def _sigmoids() -> tuple[Any, ...]:
-    import torch
-
-    return (torch.ops.aten.sigmoid.default, torch.ops.aten.sigmoid_.default)
+    """Tells whether a product is that of a value, which is no linear layer's, and its sigmoid."""
+    sigmoids = [n for n in node.all_input_nodes if str(n.target).startswith("aten.sigmoid")]
+    return any(n.args[0] in node.args and _is_apart_from_linear(n) for n in sigmoids)
 
 
 def _silu(x: Any) -> Any:
@@ -1278,7 +1273,7 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     ),
     "scalar_type": tuple(_Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
     "swish": (
-        _Rule(("silu.default",), _is_swish, _silu),
+        _Rule(("silu.default",), _is_apart_from_linear, _silu),
         _Rule(("mul.Tensor",), _is_swish, _product_apart),
     ),
     "single_any": tuple(

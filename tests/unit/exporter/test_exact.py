@@ -38,7 +38,7 @@ NAN = torch.nan
 # Rules for delegates that the kernels need none of.
 DELEGATES = (
     *("elu", "even_windows", "hard_sigmoid", "hardtanh", "padded_average", "rank"),
-    "reflection_pad",
+    *("reflection_pad", "swish"),
 )
 
 
@@ -564,6 +564,17 @@ def test_rules_for_delegates_apply() -> None:
     ]
     ranks = [n.meta["val"].dim() for n in program.graph.nodes if "permute" in str(n.target)]
     assert ranks == [3]
+
+
+def test_silu_is_not_fused() -> None:
+    """Behind linear layers, as in language models, a delegate may."""
+    functions = (F.silu, lambda x: x * x.sigmoid(), lambda x: x.sigmoid() * x)
+    for layer, count in ((lambda x: F.linear(x, X), 0), (torch.neg, 1)):
+        for function in (*functions, lambda x: x * x.exp().sigmoid()):
+            net = Function(lambda x, layer=layer, function=function: function(layer(x)))
+            program = torch.export.export(net, (torch.randn(4, X.shape[1]),))
+            written = write_out("swish").apply(program)
+            assert len(written) == (count if function in functions else 0)
 
 
 def test_analysis_knows_the_choices() -> None:
