@@ -357,7 +357,7 @@ class Quantized(nn.Module):
         return [*results, self.line(x), self.of_a_box(x[None])]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "recipe",
     ["int8_static_per_channel", "int8_dynamic_per_channel", "int8_static_per_tensor"],
