@@ -52,7 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=60, help="for all kinds together")
     parser.add_argument("--runs", type=int, help="files of each kind, instead of a time")
     parser.add_argument("--kind", action="append", choices=kinds.KINDS, help="only this one")
-    parser.add_argument("--without", action="append", choices=kinds.KINDS, help="not this one")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
     parser.add_argument("--corpus", type=Path, default=_CORPUS, help=argparse.SUPPRESS)
     parser.add_argument("--child", choices=kinds.KINDS, help=argparse.SUPPRESS)
@@ -71,9 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _fuzz(options.child, limit, options.seed, options.corpus, options.found)
     outputs = os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR")
     found = options.found or (Path(outputs) if outputs else Path(tempfile.mkdtemp(prefix="fuzz-")))
-    excluded = options.without or []
-    chosen = [kind for kind in options.kind or kinds.KINDS if kind not in excluded]
-    return _all(chosen, options, found)
+    return _all(options.kind or list(kinds.KINDS), options, found)
 
 
 def _all(chosen: Sequence[str], options: argparse.Namespace, found: Path) -> int:
