@@ -86,9 +86,9 @@ def is_wrong(node: Node) -> bool:
     results = operators.values(node)[:1]
     given = [value for value in node.all_input_nodes if value.op == "call_function"]
     tensors = [*results, *(tensor for value in given for tensor in operators.values(value)[:1])]
-    if any(t.dtype not in _DTYPES or t.numel() == 0 for t in tensors):
+    if any(t.dtype not in _DTYPES for t in tensors):
         return True
-    if any(t.numel() == 0 for t in operators.inputs(node)):
+    if any(t.numel() == 0 for t in (*results, *operators.inputs(node))):
         return True
     name = _packet(node)
     if name in _WRAPPING and any(t.dtype in _BYTES for t in results):

@@ -136,9 +136,7 @@ def _fold(graph: GraphModule, call: Node, norm: Node) -> None:
         folded = weight * factor.view(-1, 1, *rest)
     shift = (value(bias, 0) - mean) * factor + value(norm.args[2], 0)
     for place, tensor, source in ((1, folded, call.args[1]), (2, shift, norm.args[3])):
-        name = f"{source.target}_folded".replace(".", "_")
-        while hasattr(graph, name):
-            name += "_"
+        name = _free_name(graph, f"{source.target}_folded")
         graph.register_buffer(name, tensor.clone())
         with graph.graph.inserting_before(call):
             own = graph.graph.get_attr(name)
@@ -148,11 +146,17 @@ def _fold(graph: GraphModule, call: Node, norm: Node) -> None:
     graph.graph.erase_node(norm)
 
 
-def _own(graph: GraphModule, value: Node, ending: str, call: Node) -> Node:
-    """A copy of a value, before a call; its name has the ending, and is no other copy's."""
-    name = f"{value.target}_{ending}".replace(".", "_")
+def _free_name(graph: GraphModule, path: str) -> str:
+    """A name for a tensor of a graph that none has yet, made of a path."""
+    name = path.replace(".", "_")
     while hasattr(graph, name):
         name += "_"
+    return name
+
+
+def _own(graph: GraphModule, value: Node, ending: str, call: Node) -> Node:
+    """A copy of a value, before a call; its name has the ending, and is no other copy's."""
+    name = _free_name(graph, f"{value.target}_{ending}")
     _register(graph, name, operator.attrgetter(value.target)(graph))
     with graph.graph.inserting_before(call):
         own = graph.graph.get_attr(name)
