@@ -18,6 +18,7 @@ import functools
 import shlex
 from typing import Any
 
+import arm_guards
 import arm_partitions
 import torch
 from arm_estimates import keep_estimates
@@ -98,6 +99,7 @@ def _made(
       config: replaces upstream's configuration of its quantizer.
       values: of the options that it takes.
     """
+    arm_guards.install()
     arm_partitions.install()
     try:
         recipe = ExportRecipe.get_recipe(kind, **values)
@@ -119,6 +121,9 @@ def _made(
             config = quantizer.global_config
             quantizer.set_global(None).set_module_type(torch.nn.Linear, config)
         recipe.quantization_recipe.pre_prepare_passes.append(_index_puts)
+    for partitioner in recipe.lowering_recipe.partitioners:
+        checks = partitioner.additional_checks or []
+        partitioner.additional_checks = [*checks, arm_guards.Taken()]
     passes = recipe.aten_transform_passes or []
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe

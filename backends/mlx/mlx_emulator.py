@@ -46,7 +46,8 @@ def _decoded(payload: bytes) -> dict[str, Any]:
         subprocess.run(command, check=True, capture_output=True)
         text = file.with_suffix(".json").read_text(encoding="utf-8")
     # flatc's names of floats that JSON has not.
-    text = re.sub(r"(?<=[:\[, ])(-?)\"?inf\"?(?=[,\s\]}])", r"\1Infinity", text)
+    text = re.sub(r'(?<=[:\[, ])(-?)"?inf"?(?=[,\s\]}])', r"\1Infinity", text)
+    text = re.sub(r'(?<=[:\[, ])-?"?nan"?(?=[,\s\]}])', "NaN", text)
     graph: dict[str, Any] = json.loads(text)
     return graph
 
@@ -133,7 +134,7 @@ def _is_tensor(slot: dict[str, Any]) -> bool:
 
 
 def _to_mlx(value: np.ndarray, scalar_type: int) -> mx.array:
-    array = mx.array(np.ascontiguousarray(value))
+    array = mx.array(np.array(value, order="C"))
     return array.view(mx.bfloat16) if _TYPES[scalar_type] == mx.bfloat16 else array
 
 
@@ -161,6 +162,25 @@ def _index_copy(o: _Operands) -> mx.array:
     shape[axis] = -1
     indices = mx.broadcast_to(o["indices"].reshape(shape), update.shape)
     return mx.put_along_axis(o["dst"], indices, update, axis=axis)
+
+
+def _scatter_add(o: _Operands) -> mx.array:
+    """Adds to elements along an axis, which indices name for each update."""
+    axis = o["axis"] % o["x"].ndim
+    indices = np.array(o["indices"])
+    places = list(np.indices(indices.shape))
+    places[axis] = indices % o["x"].shape[axis]
+    return mx.array(o["x"]).at[tuple(map(mx.array, places))].add(o["updates"])
+
+
+def _gather(o: _Operands) -> mx.array:
+    """Elements along some axes; the others are whole, and behind those of the indices."""
+    x, axes, sizes = o["x"], o["axes"], o["slice_sizes"]
+    others = [axis for axis in range(x.ndim) if axis not in axes]
+    if any(sizes[axis] != 1 for axis in axes) or any(sizes[a] != x.shape[a] for a in others):
+        raise NotImplementedError(f"slices of the sizes {sizes} are not emulated")
+    picked = mx.transpose(x, [*axes, *others])[tuple(o["indices"])]
+    return picked.reshape(*picked.shape[: picked.ndim - len(others)], *sizes)
 
 
 def _take(o: _Operands) -> mx.array:
@@ -333,6 +353,7 @@ OPERATORS: dict[str, Callable[[_Operands], Any]] = {
     "FloorDivideIntNode": _binary(lambda a, b: a // b),
     "FullLikeNode": lambda o: _cast(o, mx.full(o["x"].shape, o["v"], o["x"].dtype)),
     "FullNode": lambda o: mx.full(o["shape"], o["v"], _TYPES[o["scalar_type"]]),
+    "GatherNode": _gather,
     "GeluNode": _gelu,
     "IdCopyNode": _unary(lambda x: x),
     "IndexCopyNode": _index_copy,
@@ -352,6 +373,7 @@ OPERATORS: dict[str, Callable[[_Operands], Any]] = {
     "RollNode": lambda o: mx.roll(o["x"], o["shift"], o.get("axes")),
     "RopeNode": _rope,
     "RoundNode": lambda o: mx.round(o["x"], o["decimals"]),
+    "ScatterAddNode": _scatter_add,
     "SdpaNode": _sdpa,
     "SiluNode": _unary(lambda x: x * mx.sigmoid(x)),
     "SliceNode": lambda o: o["x"][_slices(o, o["x"])],

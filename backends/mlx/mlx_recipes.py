@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mlx_guards
 import torch
 from etbuild import RecipeContext, groups_fit
 from executorch.exir import EdgeCompileConfig
@@ -67,8 +68,8 @@ def _made(ctx: RecipeContext, name: str, dtype: torch.dtype | None = None) -> Ex
         name=name,
         quantization_recipe=chosen,
         lowering_recipe=LoweringRecipe(
-            partitioners=[upstream.MLXPartitioner()],
-            edge_transform_passes=[lambda _method, _program: passes.get_default_passes()],
+            partitioners=[mlx_guards.partitioner(upstream)],
+            edge_transform_passes=[lambda _method, _program: mlx_guards.passes(passes)],
             edge_compile_config=EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True),
         ),
     )

@@ -16,10 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
+import mlx_guards
 import mlx_reproducible
-import torch
 from etbuild import BuildError
 
 _PACKAGE = "executorch.backends.mlx.serialization"
@@ -47,24 +46,10 @@ def load_upstream(label: str) -> tuple[ModuleType, ModuleType]:
         _generate(label, made, root / "data/bin/flatc")
         _load(_PACKAGE, made / "__init__.py")
     mlx = importlib.import_module("executorch.backends.mlx")
-    _refuse_order(importlib.import_module("executorch.backends.mlx.builder.op_registry").REGISTRY)
+    registry = importlib.import_module("executorch.backends.mlx.builder.op_registry").REGISTRY
+    mlx_guards.install(registry)
     mlx_reproducible.install(importlib.import_module("executorch.backends.mlx.preprocess"))
     return mlx, importlib.import_module("executorch.backends.mlx.passes")
-
-
-def _refuse_order(registry: Any) -> None:
-    """Leaves to ExecuTorch what upstream (1.5.1) sorts the other way: down, or least ones."""
-    aten = torch.ops.aten
-    if aten.topk.default in registry._support_checks:
-        return
-
-    @registry.register_support_check(target=[aten.sort.default, aten.argsort.default])
-    def sorts_up(_builder: Any, node: torch.fx.Node) -> bool:
-        return not (node.args[2:3] == (True,) or node.kwargs.get("descending"))
-
-    @registry.register_support_check(target=aten.topk.default)
-    def finds_largest(_builder: Any, node: torch.fx.Node) -> bool:
-        return node.args[3:4] != (False,) and node.kwargs.get("largest", True)
 
 
 def _generate(label: str, folder: Path, flatc: Path) -> None:

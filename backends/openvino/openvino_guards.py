@@ -12,16 +12,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from etlower import operators
+from etlower import exchanged, operators
+from etlower.refusals import Refusals
 from etlower.replacing import replaced
 from executorch.backends.openvino import partitioner as upstream
 from executorch.exir.backend.compile_spec_schema import CompileSpec
-from executorch.exir.dialects._ops import ops
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-_TAG = "delegation_tag"
 _DTYPES = frozenset(
     {
         *(torch.float32, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8),
@@ -34,16 +33,9 @@ _WRAPPING = frozenset({"add", "mul", "neg", "pow", "sub", "sum"})
 # Right for floats only.
 _OF_FLOATS = frozenset({"abs", "isinf", "isnan", "pow", "sign"})
 _RANGE = torch.iinfo(torch.int32)
-_TO_ORDER = ops.edge.dim_order_ops._to_dim_order_copy.default
-_VIEW = ops.edge.aten.view_copy.default
 
-# Operators that the compiler failed on in former attempts, by `key_of`; the last partitioner's.
-refused: set[tuple[str, str]] = set()
-
-
-def key_of(node: Node) -> tuple[str, str]:
-    """Returns the names that tell an operator from others in the next attempt."""
-    return node.name, operators.name(node)
+# The last partitioner's.
+refused = Refusals()
 
 
 class Supported(upstream.OpenvinoOperatorsSupport):
@@ -51,7 +43,7 @@ class Supported(upstream.OpenvinoOperatorsSupport):
 
     def is_node_supported(self, modules: Any, node: Node) -> bool:
         """As upstream's."""
-        if node.op == "call_function" and (key_of(node) in refused or is_wrong(node)):
+        if node.op == "call_function" and (refused.has(node) or is_wrong(node)):
             return False
         return super().is_node_supported(modules, node) and not self._only_copies(node)
 
@@ -135,7 +127,7 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
 
     def __init__(self, specs: list[CompileSpec]) -> None:
         super().__init__(specs)
-        self._refused: set[tuple[str, str]] = set()
+        self._refused = Refusals()
 
     def partition(self, exported_program: ExportedProgram) -> Any:
         """As upstream's."""
@@ -144,12 +136,7 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
         _mark_constants(exported_program)
         with replaced((upstream, "OpenvinoOperatorsSupport", Supported)):
             result = super().partition(exported_program)
-        constants = {
-            *exported_program.graph_signature.inputs_to_parameters,
-            *exported_program.graph_signature.inputs_to_buffers,
-            *exported_program.graph_signature.inputs_to_lifted_tensor_constants,
-        }
-        _fit(exported_program, constants)
+        exchanged.fit(exported_program, min_rank=1)
         return result
 
 
@@ -176,70 +163,3 @@ def _mark_constants(program: ExportedProgram) -> None:
         is_whole = any(t.dtype == torch.int64 for t in operators.values(node))
         if is_whole and (all(_ENDS in source.meta for source in sources) or _are_large(ends)):
             node.meta[_ENDS] = tuple(ends)
-
-
-def _fit(program: ExportedProgram, constants: set[str]) -> None:
-    """Hands parts rows with a dimension at least, and takes such from them."""
-    [output] = program.graph.find_nodes(op="output")
-    given = list(output.all_input_nodes)
-    for node in list(program.graph.nodes):
-        if node.name in constants or not isinstance(node.meta.get("val"), torch.Tensor):
-            continue
-        own = node.meta.get(_TAG)
-        readers: dict[str | None, list[Node]] = {}
-        for user in node.users:
-            readers.setdefault(user.meta.get(_TAG), []).append(user)
-        others = [tag for tag in readers if tag != own]
-        if not any(tag is not None for tag in (own, *others)) or not others:
-            continue
-        value = node.meta["val"]
-        if not value.is_contiguous():
-            _fit_order(node, own, readers)
-        elif value.dim() == 0:
-            _fit_rank(node, own, readers)
-    for before, after in zip(given, output.all_input_nodes, strict=True):
-        if before is not after:
-            program.graph_signature.replace_all_uses(before.name, after.name)
-    program.graph_module.recompile()
-
-
-def _fit_order(node: Node, own: str | None, readers: dict[str | None, list[Node]]) -> None:
-    order = list(node.meta["val"].dim_order())
-    rows = node.meta["val"].contiguous()
-    source = node
-    if own is not None:
-        # The part gives rows.
-        node.meta["val"] = rows
-        source = _behind(node, None, _TO_ORDER, (node,), {"dim_order": order})
-        _read(node, source, readers.get(None, []))
-    else:
-        rows_of = _behind(node, None, _TO_ORDER, (node,), {"dim_order": sorted(order)})
-    for tag, users in readers.items():
-        if tag is not None and tag != own:
-            _read(node, node if own is not None else rows_of, users)
-
-
-def _fit_rank(node: Node, own: str | None, readers: dict[str | None, list[Node]]) -> None:
-    wide = _behind(node, own, _VIEW, (node, [1]))
-    last = wide
-    for tag, users in readers.items():
-        if tag != own:
-            last = _behind(last, tag, _VIEW, (wide, []))
-            _read(node, last, users)
-
-
-def _behind(node: Node, tag: str | None, target: Any, args: Any, kwargs: Any = None) -> Node:
-    """A call behind a node, in the part of that tag."""
-    with node.graph.inserting_after(node):
-        made = node.graph.call_function(target, args, kwargs or {})
-    values = [a.meta["val"] if isinstance(a, Node) else a for a in args]
-    made.meta = {key: value for key, value in node.meta.items() if key not in (_TAG, _ENDS)}
-    made.meta["val"] = target(*values, **(kwargs or {}))
-    if tag is not None:
-        made.meta[_TAG] = tag
-    return made
-
-
-def _read(node: Node, instead: Node, users: list[Node]) -> None:
-    for user in users:
-        user.replace_input_with(node, instead)

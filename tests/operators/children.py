@@ -14,23 +14,26 @@ from typing import Any
 
 from tests.operators.nets import Net
 from tests.operators.outcome import CRASH, Outcome
-from tests.operators.trial import try_together
 
 # Nets that go through a lowering together at most, and lowerings that one process tries.
 _TOGETHER = 32
 _IN_PROCESS = 100
 # In seconds, of one lowering and its runs.
-_PATIENCE = 300
+_PATIENCE = 120
+
+
+# Tries nets in one program; None: a net has to be tried with fewer others.
+Attempt = Callable[[Sequence[Net]], Sequence[Outcome | None]]
 
 
 def outcomes(
-    nets: Sequence[Net], make_recipe: Callable[[], Any], is_equal: Callable[[Net], bool]
+    nets: Sequence[Net], attempt: Attempt, is_equal: Callable[[Net], bool]
 ) -> Iterator[tuple[Net, Outcome]]:
     """Tries nets.
 
     Args:
       nets: those of an operator, and of a type, one after the other.
-      make_recipe: makes upstream's ExportRecipe, for each lowering another.
+      attempt: `trial.try_together` with a recipe.
       is_equal: tells which nets are expected to be equal: many of these go through a lowering
         together. A wrong guess costs time only.
 
@@ -46,15 +49,15 @@ def outcomes(
     batches: list[list[Net]] = several + single
     while batches:
         chunk = batches[:_IN_PROCESS]
-        left, trying = yield from _in_process(chunk, make_recipe)
+        left, trying = yield from _in_process(chunk, attempt)
         batches[:_IN_PROCESS] = left
         # The process ended while it tried these together: each in a process of its own.
         for net in trying:
-            yield from _in_process([[net]], make_recipe)
+            yield from _in_process([[net]], attempt)
 
 
 def _in_process(
-    batches: Sequence[Sequence[Net]], make_recipe: Callable[[], Any]
+    batches: Sequence[Sequence[Net]], attempt: Attempt
 ) -> Generator[tuple[Net, Outcome], None, tuple[list[list[Net]], list[Net]]]:
     """Tries batches of nets in one process until it ends.
 
@@ -69,7 +72,7 @@ def _in_process(
         os.close(reader)
         _quiet()
         try:
-            _child(batches, make_recipe, writer, numbers)
+            _child(batches, attempt, writer, numbers)
         finally:
             os._exit(0)
     os.close(writer)
@@ -91,7 +94,7 @@ def _in_process(
 
 def _child(
     batches: Sequence[Sequence[Net]],
-    make_recipe: Callable[[], Any],
+    attempt: Attempt,
     writer: int,
     numbers: dict[int, int],
 ) -> None:
@@ -102,19 +105,19 @@ def _child(
         }
         os.write(writer, json.dumps(line).encode() + b"\n")
 
-    def attempt(batch: Sequence[Net]) -> None:
+    def try_all(batch: Sequence[Net]) -> None:
         say(batch, [])
-        outcomes = list(zip(batch, try_together(batch, make_recipe), strict=True))
+        outcomes = list(zip(batch, attempt(batch), strict=True))
         say([], [(net, outcome) for net, outcome in outcomes if outcome])
         unknown = [net for net, outcome in outcomes if not outcome]
         if len(unknown) == len(batch):
             for part in _parts(batch):
-                attempt(part)
+                try_all(part)
         elif unknown:
-            attempt(unknown)
+            try_all(unknown)
 
     for batch in batches:
-        attempt(batch)
+        try_all(batch)
 
 
 def _parts(batch: Sequence[Net]) -> list[Sequence[Net]]:

@@ -7,6 +7,7 @@ Either it writes what became of them (`--output`), or it tries some and compares
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import os
@@ -37,11 +38,12 @@ def main() -> None:
     parser.add_argument("--operators", type=int, help="at most so many operators")
     parser.add_argument("--core", action="store_true", help="all of core ATen must be tried")
     parser.add_argument("--unequal", type=int, help="at most so many that are recorded as such")
+    parser.add_argument("--precision", help="what the backend computes 32-bit floats in: float16")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as tree:
-        make_recipe = _recipe_of(options.flags, Path(tree))
+        attempt = _attempt(_recipe_of(options.flags, Path(tree)), options.precision)
         patterns = [name.removeprefix("aten.") for name in options.operator] or ["*"]
         nets = _of_some(
             list(chosen(patterns, options.dtype, options.per_operator)), options.operators
@@ -51,9 +53,9 @@ def main() -> None:
         record = results.read(options.record)["recipes"] if options.record else {}
         operators = record.get(options.recipe_name, {}).get("operators", {})
         if options.output:
-            _write(options.output, nets, operators, make_recipe)
+            _write(options.output, nets, operators, attempt)
         else:
-            sys.exit(_compared(nets, operators, make_recipe, options.unequal))
+            sys.exit(_compared(nets, operators, attempt, options.unequal))
 
 
 def chosen(patterns: Sequence[str], dtypes: Sequence[str], per_operator: int) -> Iterator[Any]:
@@ -127,7 +129,16 @@ def _recipe_of(file: Path, tree: Path) -> Callable[[], Any]:
     return lambda: recipe.make(request)
 
 
-def _tried(nets: Sequence[Any], operators: Any, make_recipe: Any) -> Iterator[tuple[Any, Any]]:
+def _attempt(make_recipe: Callable[[], Any], precision: str | None) -> Any:
+    import torch
+
+    from tests.operators.trial import try_together
+
+    dtype = getattr(torch, precision) if precision else None
+    return functools.partial(try_together, make_recipe=make_recipe, precision=dtype)
+
+
+def _tried(nets: Sequence[Any], operators: Any, attempt: Any) -> Iterator[tuple[Any, Any]]:
     from tests.operators.children import outcomes
 
     def is_equal(net: Any) -> bool:
@@ -135,14 +146,14 @@ def _tried(nets: Sequence[Any], operators: Any, make_recipe: Any) -> Iterator[tu
         return known in (None, results.EQUAL)
 
     begin = time.monotonic()
-    for number, (net, outcome) in enumerate(outcomes(nets, make_recipe, is_equal), 1):
+    for number, (net, outcome) in enumerate(outcomes(nets, attempt, is_equal), 1):
         if number % 500 == 0 or number == len(nets):
             print(f"{number} of {len(nets)} nets, {time.monotonic() - begin:.0f} s", flush=True)
         yield net, outcome
 
 
-def _write(output: Path, nets: Sequence[Any], operators: Any, make_recipe: Any) -> None:
-    tried = list(_tried(nets, operators, make_recipe))
+def _write(output: Path, nets: Sequence[Any], operators: Any, attempt: Any) -> None:
+    tried = list(_tried(nets, operators, attempt))
     times = os.times()
     seconds = times.user + times.system + times.children_user + times.children_system
     outcomes = [(net.operator, net.parameters, o.kind, o.reason) for net, o in tried]
@@ -155,7 +166,7 @@ def _write(output: Path, nets: Sequence[Any], operators: Any, make_recipe: Any) 
     output.write_text(json.dumps(found), encoding="utf-8")
 
 
-def _compared(nets: Sequence[Any], operators: Any, make_recipe: Any, unequal: int | None) -> int:
+def _compared(nets: Sequence[Any], operators: Any, attempt: Any, unequal: int | None) -> int:
     """Tries nets that are recorded as equal, and some that are not; returns the exit code."""
     if not operators:
         print("The record does not have this recipe: bazel run //tests/operators:record")
@@ -163,7 +174,7 @@ def _compared(nets: Sequence[Any], operators: Any, make_recipe: Any, unequal: in
     known = [(net, results.recorded(operators, net.operator, net.parameters)) for net in nets]
     equal = [net for net, kind in known if kind == results.EQUAL]
     others = sorted((net for net, kind in known if kind != results.EQUAL), key=_hash)[:unequal]
-    wrong = list(_contradictions(_tried([*equal, *others], operators, make_recipe), operators))
+    wrong = list(_contradictions(_tried([*equal, *others], operators, attempt), operators))
     print("\n".join(sorted(wrong)) or f"{len(equal) + len(others)} nets as recorded")
     return bool(wrong)
 

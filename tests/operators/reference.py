@@ -20,6 +20,8 @@ from tests.operators.nets import Net, tensors
 _STEPS = 128
 # How many times torch's own error: other kernels cut sums in other places.
 _OWN_ERROR = 4
+# Of a type that has few steps, of a number's own size and of the numbers around it.
+_LOWER_STEPS = 4
 # Of the output's range: a sum that is rounded to the other side is a step of 8 bits away, and one
 # such step of an operator's input may be another one of its output. Where a function is steep it
 # may be more, but few sums are rounded to the other side: the mean of the whole output shows it.
@@ -33,16 +35,30 @@ def outputs(net: Net, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [t.detach().clone() for t in tensors(net.function(*_copied(inputs), *net.weights))]
 
 
+def rounded(
+    net: Net, inputs: Sequence[torch.Tensor], precision: torch.dtype
+) -> list[torch.Tensor] | None:
+    """The eager model's outputs if it computed in another type; None: it cannot."""
+    return _in_type(net, inputs, precision)
+
+
 def exact(net: Net, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
     """The outputs in float64; None: the function has no kernel for it, or returns others."""
+    return _in_type(net, inputs, torch.float64)
+
+
+def _in_type(
+    net: Net, inputs: Sequence[torch.Tensor], dtype: torch.dtype
+) -> list[torch.Tensor] | None:
     function: Any = net.function
     if isinstance(function, torch.nn.Module):
         import copy
 
-        function = copy.deepcopy(function).double()
+        function = copy.deepcopy(function).to(dtype)
     try:
         with torch.no_grad():
-            got = function(*map(_double, _copied(inputs)), *map(_double, net.weights))
+            values = [*_copied(inputs), *net.weights]
+            got = function(*(v.to(dtype) if v.is_floating_point() else v for v in values))
     except Exception:
         return None
     return [t.detach() for t in tensors(got)]
@@ -53,6 +69,7 @@ def difference(
     own: Sequence[torch.Tensor],
     exactly: Sequence[torch.Tensor] | None,
     is_quantized: bool = False,
+    rounded: Sequence[torch.Tensor] | None = None,
 ) -> str:
     """Describes what a program's outputs differ by, in short; empty: by nothing that counts.
 
@@ -61,19 +78,25 @@ def difference(
       own: the eager model's.
       exactly: the same in float64, or None.
       is_quantized: whether `own` are those of a quantized graph.
+      rounded: the eager model's in the type that the program's backend computes 32-bit floats in.
     """
     if len(got) != len(own):
         return f"{len(got)} outputs instead of {len(own)}"
     for place, (a, b) in enumerate(zip(got, own, strict=True)):
         c = exactly[place] if exactly and len(exactly) == len(own) else None
-        said = _difference(a, b, c, is_quantized)
+        d = rounded[place] if rounded and len(rounded) == len(own) else None
+        said = _difference(a, b, c, d, is_quantized)
         if said:
             return said
     return ""
 
 
 def _difference(
-    got: torch.Tensor, own: torch.Tensor, exactly: torch.Tensor | None, is_quantized: bool
+    got: torch.Tensor,
+    own: torch.Tensor,
+    exactly: torch.Tensor | None,
+    rounded: torch.Tensor | None,
+    is_quantized: bool,
 ) -> str:
     if got.shape != own.shape:
         return f"shape {tuple(got.shape)} instead of {tuple(own.shape)}"
@@ -100,6 +123,12 @@ def _difference(
     wrong_by = (a - c).abs()
     allowed = torch.finfo(own.dtype).eps * _STEPS * (c.abs() + 1)
     allowed += _OWN_ERROR * ((b - c).abs().max() if b.numel() else 0)
+    if rounded is not None and rounded.shape == own.shape and rounded.is_floating_point():
+        steps = torch.finfo(rounded.dtype).eps
+        less_exact = (rounded.double()[finite] - c).abs()
+        less_exact = less_exact[torch.isfinite(less_exact)]
+        allowed += _LOWER_STEPS * steps * (c.abs() + c.abs().mean())
+        allowed += _OWN_ERROR * (less_exact.max() if less_exact.numel() else 0)
     if is_quantized and b.numel():
         allowed += _QUANTIZED * (b.max() - b.min()).clamp(min=b.abs().max())
     is_rare = is_quantized and _rms(wrong_by) <= _RARE * _rms(b)
@@ -110,10 +139,6 @@ def _difference(
 
 def _rms(values: torch.Tensor) -> float:
     return float(values.square().mean().sqrt())
-
-
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.dtype.is_floating_point else tensor
 
 
 def _copied(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +30,8 @@ def _net(operator: str, function: Callable[..., Any], *inputs: torch.Tensor) -> 
 def _kinds(
     nets: Sequence[Net], make_recipe: Callable[[], Any], are_equal: bool = True
 ) -> dict[str, str]:
-    tried = children.outcomes(nets, make_recipe, lambda net: are_equal)
+    attempt = functools.partial(trial.try_together, make_recipe=make_recipe)
+    tried = children.outcomes(nets, attempt, lambda net: are_equal)
     return {net.operator: outcome.kind for net, outcome in tried}
 
 

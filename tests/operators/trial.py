@@ -41,14 +41,21 @@ class _Failed(Exception):
         self.outcome = Outcome(kind, reason)
 
 
-def try_together(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> list[Outcome | None]:
+def try_together(
+    nets: Sequence[Net], make_recipe: Callable[[], Any], precision: torch.dtype | None = None
+) -> list[Outcome | None]:
     """Tries nets in one program.
+
+    Args:
+      nets: what is tried.
+      make_recipe: makes upstream's ExportRecipe, for each lowering another.
+      precision: what the recipe's backend computes 32-bit floats in; None: in these.
 
     Returns:
       The outcome of each; None: it has to be tried with fewer others, which a single net never has.
     """
     try:
-        outcomes = _try(nets, make_recipe)
+        outcomes = _try(nets, make_recipe, precision)
     except _Failed as failed:
         return [failed.outcome if len(nets) == 1 else None] * len(nets)
     # What is wrong beside others may be the others' fault.
@@ -56,7 +63,9 @@ def try_together(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> list[Ou
     return [outcome if outcome and outcome.kind in sure else None for outcome in outcomes]
 
 
-def _try(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> Sequence[Outcome | None]:
+def _try(
+    nets: Sequence[Net], make_recipe: Callable[[], Any], precision: torch.dtype | None
+) -> Sequence[Outcome | None]:
     module = Joint(nets)
     inputs = tuple(as_in_a_program(value) for net in nets for value in net.inputs)
     seen: dict[str, Any] = {}
@@ -74,7 +83,7 @@ def _try(nets: Sequence[Net], make_recipe: Callable[[], Any]) -> Sequence[Outcom
         with runtime.Program(path, name="net") as opened:
             got = [_run(opened, [v for given in run for v in given]) for run in runs]
     quantized = seen.get("quantized", {}).get("forward")
-    said = [_compared(nets, n, outputs, quantized) for n, outputs in enumerate(got)]
+    said = [_compared(nets, n, outputs, quantized, precision) for n, outputs in enumerate(got)]
     differences = ["".join(of_net[:1]) for of_net in map(_some, zip(*said, strict=True))]
     return [Outcome(DIFFERS, d) if d else Outcome(EQUAL) for d in differences]
 
@@ -128,7 +137,11 @@ def _of_array(value: Any) -> torch.Tensor:
 
 
 def _compared(
-    nets: Sequence[Net], number: int, got: Sequence[torch.Tensor], quantized: Any
+    nets: Sequence[Net],
+    number: int,
+    got: Sequence[torch.Tensor],
+    quantized: Any,
+    precision: torch.dtype | None,
 ) -> list[str]:
     """Describes what the outputs of each net differ by in one run."""
     runs = [[net.inputs, *net.more][number] for net in nets]
@@ -141,7 +154,9 @@ def _compared(
     for net, given, own in zip(nets, runs, eager, strict=True):
         outputs = list(itertools.islice(left, len(own)))
         if quantized is None:
-            said.append(reference.difference(outputs, own, reference.exact(net, given)))
+            exactly = reference.exact(net, given)
+            rounded = reference.rounded(net, given, precision) if precision else None
+            said.append(reference.difference(outputs, own, exactly, rounded=rounded))
         else:
             of_net = list(itertools.islice(whole, len(own)))
             said.append(reference.difference(outputs, of_net, None, is_quantized=True))

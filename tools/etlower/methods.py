@@ -61,8 +61,21 @@ def export(
                 noted(f"{name}: {sentence}")
         else:
             program = transform(name, program)
+    lowering = recipe.lowering_recipe
+    if lowering and lowering.edge_compile_config and lowering.edge_compile_config._skip_dim_order:
+        _leave_in_rows(program)
     _make_tuples_plain(program)
     return program
+
+
+def _leave_in_rows(program: torch.export.ExportedProgram) -> None:
+    """Has a model put no channels last: programs without orders of dimensions cannot."""
+    for _, node in operators.walk(program.graph_module):
+        node.args, node.kwargs = pytree.tree_map(_plain_format, (node.args, node.kwargs))
+
+
+def _plain_format(value: Any) -> Any:
+    return torch.contiguous_format if isinstance(value, torch.memory_format) else value
 
 
 def _put_weights_in_rows(program: torch.export.ExportedProgram) -> None:

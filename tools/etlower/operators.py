@@ -40,6 +40,12 @@ def inputs(node: Node) -> list[torch.Tensor]:
     return values([*node.args, *node.kwargs.values()])
 
 
+def is_empty(node: Node) -> bool:
+    """Tells whether a tensor that a node reads or gives has no elements, whatever its sizes are."""
+    tensors = [*inputs(node), *values(node)]
+    return any(isinstance(n, int) and n == 0 for tensor in tensors for n in tensor.shape)
+
+
 def walk(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
     """All calls of a graph and of the branches and loops in it, with the graph that each is in."""
     for node in module.graph.nodes:

@@ -12,8 +12,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from etbuild import BuildError, LowerAgain
+from etlower import operators
 from torch.export import ExportedProgram
 from torch.export.graph_signature import (
     ExportGraphSignature,
@@ -22,6 +25,62 @@ from torch.export.graph_signature import (
     OutputSpec,
     TensorArgument,
 )
+
+
+# Operators of a model that a compiler fails on, one after the other, until the build fails.
+_MOST = 24
+
+
+class Refusals:
+    """Operators that a backend's compiler failed on in former attempts of a lowering.
+
+    A partitioner has one, leaves out what it `has`, and is asked again after `find`.
+    """
+
+    def __init__(self) -> None:
+        self._keys: set[tuple[str, str]] = set()
+
+    def has(self, node: torch.fx.Node) -> bool:
+        """Tells whether a compiler failed on a call."""
+        return node.op == "call_function" and _key(node) in self._keys
+
+    def find(
+        self, before: Snapshot, compiler: Callable[[ExportedProgram], Any], error: Exception
+    ) -> BuildError:
+        """Finds what a compiler failed on.
+
+        Args:
+          before: the partition that it failed on.
+          compiler: compiles a partition, and may change it; raises what it fails with.
+          error: what it failed with.
+
+        Returns:
+          The error of the build, without its hint: no operator is found, or too many were.
+
+        Raises:
+          LowerAgain: another attempt leaves the operator to ExecuTorch.
+        """
+
+        def compiles(program: ExportedProgram) -> bool:
+            try:
+                compiler(program)
+            except Exception:
+                return False
+            return True
+
+        node = before.first_refused(compiles)
+        if node is not None and not self.has(node) and len(self._keys) < _MOST:
+            self._keys.add(_key(node))
+            raise LowerAgain from error
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        names = {operators.name(each) for each in before.graph.nodes}
+        own = sorted(n.removeprefix("aten.") for n in names if n.startswith("aten."))
+        return BuildError(f"a part with {', '.join(own)}: {lines[-1].strip().rstrip('.')}.")
+
+
+def _key(node: torch.fx.Node) -> tuple[str, str]:
+    """Names that tell a call from others in the next attempt."""
+    return node.name, operators.name(node)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,234 @@
+"""Keeps from MLX what upstream's lowering for it (ExecuTorch 1.5.1) computes wrong.
+
+Its partitioner runs the handler of each operator, and what a handler raises is the reason for which
+the operator is decomposed, or stays with ExecuTorch. `install` has handlers refuse more. Its pass that joins casts leaves out those in
+between, also where they round; `passes` has another in its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from etlower import exchanged, operators
+from executorch.exir.dialects._ops import ops
+from executorch.exir.pass_base import ExportPass, PassResult
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+_aten = torch.ops.aten
+_OF_SIZES = (_aten._assert_scalar.default, _aten.sym_size.int)
+_CAST = ops.edge.aten._to_copy.default
+
+
+def install(registry: Any) -> None:
+    """Has handlers of operators refuse what MLX computes otherwise; once.
+
+    Args:
+      registry: upstream's, of operators and their handlers.
+    """
+    nothing = registry.get_noop_handler()
+    for target, inner in registry._handlers.items():
+        if inner is not nothing and not getattr(inner, "is_ours", False):
+            registry._handlers[target] = _checked(inner, _CHECKS.get(target, lambda _: True))
+
+
+def _checked(inner: Callable[..., Any], check: Callable[[Node], bool]) -> Callable[..., Any]:
+    def handler(builder: Any, node: Node) -> Any:
+        if operators.is_empty(node) or _is_along_nothing(node) or not check(node):
+            raise NotImplementedError("MLX would compute something else for these arguments")
+        return inner(builder, node)
+
+    handler.is_ours = True  # type: ignore[attr-defined]
+    return handler
+
+
+def partitioner(upstream: ModuleType) -> Any:
+    """Upstream's partitioner, whose parts get and give rows: MLX's runtime reads no others.
+
+    Args:
+      upstream: its package.
+    """
+
+    class Partitioner(upstream.MLXPartitioner):  # type: ignore[name-defined, misc]
+        def ops_to_not_decompose(self, program: ExportedProgram) -> Any:
+            with _in_rows(program):
+                kept, check = super().ops_to_not_decompose(program)
+            # Parts without results stay out, and nothing decomposes these.
+            return [each for each in kept if each not in _OF_SIZES], check
+
+        def generate_partitions(self, edge_program: ExportedProgram) -> Any:
+            return [part for part in super().generate_partitions(edge_program) if _gives(part)]
+
+        def partition(self, program: ExportedProgram) -> Any:
+            with _in_rows(program):
+                result = super().partition(program)
+            exchanged.fit(program)
+            return result
+
+    return Partitioner()
+
+
+def _gives(part: Any) -> bool:
+    """Tells whether something reads what a part computes: checks of sizes alone give nothing."""
+    return any(user not in part.nodes for node in part.nodes for user in node.users)
+
+
+@contextlib.contextmanager
+def _in_rows(program: ExportedProgram) -> Iterator[None]:
+    """Gives inputs rows for as long as upstream asks its handlers."""
+    inputs = program.graph.find_nodes(op="placeholder")
+    values = {n: n.meta["val"] for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)}
+    for node, value in values.items():
+        node.meta["val"] = value.contiguous()
+    try:
+        yield
+    finally:
+        for node, value in values.items():
+            node.meta["val"] = value
+
+
+def passes(upstream: ModuleType) -> Sequence[ExportPass]:
+    """Upstream's passes on a graph, with `_Casts` for its own.
+
+    Args:
+      upstream: its module of passes.
+    """
+    own = upstream.CollapseDtypeConversionPass
+    return [_Casts() if isinstance(p, own) else p for p in upstream.get_default_passes()]
+
+
+class _Casts(ExportPass):
+    """Joins two casts where the first one loses nothing."""
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        modified = False
+        for node in graph_module.graph.find_nodes(op="call_function", target=_CAST):
+            while _is_cast(node) and _is_cast(node.args[0]) and _keeps_all(node.args[0]):
+                node.args = (node.args[0].args[0],)
+                modified = True
+        if modified:
+            graph_module.graph.eliminate_dead_code()
+            graph_module.recompile()
+        return PassResult(graph_module, modified)
+
+
+def _is_cast(node: Any) -> bool:
+    """Tells whether a node changes a type, and nothing else."""
+    if not isinstance(node, Node) or node.target != _CAST:
+        return False
+    given = {name for name, value in node.kwargs.items() if value is not None}
+    return given == {"dtype"}
+
+
+def _keeps_all(cast: Node) -> bool:
+    """Tells whether a cast's type holds all that its input's does."""
+    narrow, wide = cast.args[0].meta["val"].dtype, cast.meta["val"].dtype
+    if narrow == wide or narrow == torch.bool:
+        return True
+    if narrow.is_floating_point and wide.is_floating_point:
+        a, b = torch.finfo(narrow), torch.finfo(wide)
+        return bool(b.eps <= a.eps and b.tiny <= a.tiny and a.max <= b.max)
+    if narrow.is_floating_point or wide.is_floating_point or wide == torch.bool:
+        return False
+    least, most = torch.iinfo(narrow), torch.iinfo(wide)
+    return bool(most.min <= least.min and least.max <= most.max)
+
+
+def _is_along_nothing(node: Node) -> bool:
+    """Tells whether a number is reduced along a dimension, or all dimensions are kept as one."""
+    _, _, name = operators.name(node).partition(".")
+    if name.partition(".")[0] not in _ALONG:
+        return False
+    return operators.inputs(node)[0].dim() == 0 or node.args[1:3] == (None, True)
+
+
+def _sorts_up(node: Node) -> bool:
+    return not (node.args[2:3] == (True,) or node.kwargs.get("descending"))
+
+
+def _finds_largest(node: Node) -> bool:
+    return node.args[3:4] != (False,) and bool(node.kwargs.get("largest", True))
+
+
+def _removes_ones(node: Node) -> bool:
+    """MLX fails on other sizes than 1, which torch leaves alone."""
+    shape, dims = node.args[0].meta["val"].shape, node.args[1]
+    return all(shape[dim] == 1 for dim in ([dims] if isinstance(dims, int) else dims))
+
+
+def _picks_first_axes(node: Node) -> bool:
+    """MLX takes whole numbers; what several of them pick comes first, wherever they are."""
+    places = [place for place, index in enumerate(node.args[1]) if index is not None]
+    dtypes = {node.args[1][place].meta["val"].dtype for place in places}
+    is_first = len(places) == 1 or places == list(range(len(places)))
+    return is_first and dtypes <= {torch.int32, torch.int64}
+
+
+def _has_epsilon(node: Node) -> bool:
+    """MLX's default is 1e-5, and torch's depends on the type."""
+    return bool(node.args[3:4]) and node.args[3] is not None
+
+
+def _gives_values_only(node: Node) -> bool:
+    """MLX has no places of maxima, and upstream hands out memory that nothing was written to."""
+    return all(user.args[1] == 0 for user in node.users)
+
+
+def _corrects_by_whole_number(node: Node) -> bool:
+    """MLX cuts off fractions, and keeps no dimensions where all are reduced."""
+    correction = node.kwargs.get("correction", 1)
+    keeps = node.kwargs.get("keepdim") and not (node.args[1:2] and node.args[1])
+    return correction is not None and correction == int(correction) and not keeps
+
+
+def _cuts_off_if_transposed(node: Node) -> bool:
+    """MLX fails on a padding that is wider than what the kernel adds to the result."""
+    _, weight, _, _, padding, dilation, transposed, *_ = node.args
+    return not transposed or _fits(padding, dilation, weight)
+
+
+def _cuts_off(node: Node) -> bool:
+    # padding, output_padding, groups, dilation
+    given = node.args[4:]
+    padding, _, _, dilation = [*given, *(0, 0, 1, 1)[len(given) :]]
+    return _fits(padding, dilation, node.args[1])
+
+
+def _fits(padding: Any, dilation: Any, weight: Node) -> bool:
+    sizes = weight.meta["val"].shape[2:]
+    wide = [padding] * len(sizes) if isinstance(padding, int) else padding
+    apart = [dilation] * len(sizes) if isinstance(dilation, int) else dilation
+    several = [each * len(sizes) if len(each) == 1 else each for each in (wide, apart)]
+    return all(p <= d * (k - 1) for p, d, k in zip(*several, sizes, strict=True))
+
+
+_ALONG = frozenset(
+    {
+        *("_log_softmax", "_softmax", "all", "amax", "amin", "any", "argmax", "argmin", "argsort"),
+        *("cumsum", "flip", "logsumexp", "max", "mean", "min", "prod", "roll", "sort", "std", "sum"),
+        *("topk", "var"),
+    }
+)
+# Operator to what tells that MLX computes a call of it as torch does.
+_CHECKS: dict[Any, Callable[[Node], bool]] = {
+    _aten.argsort.default: _sorts_up,
+    _aten.conv_transpose1d.default: _cuts_off,
+    _aten.conv_transpose2d.input: _cuts_off,
+    _aten.conv_transpose3d.input: _cuts_off,
+    _aten.convolution.default: _cuts_off_if_transposed,
+    _aten.index.Tensor: _picks_first_axes,
+    _aten.max_pool1d_with_indices.default: _gives_values_only,
+    _aten.max_pool2d_with_indices.default: _gives_values_only,
+    _aten.max_pool3d_with_indices.default: _gives_values_only,
+    _aten.rms_norm.default: _has_epsilon,
+    _aten.sort.default: _sorts_up,
+    _aten.squeeze.dims: _removes_ones,
+    _aten.squeeze_copy.dims: _removes_ones,
+    _aten.std.correction: _corrects_by_whole_number,
+    _aten.topk.default: _finds_largest,
+    _aten.var.correction: _corrects_by_whole_number,
+}

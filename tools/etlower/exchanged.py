@@ -1,0 +1,97 @@
+"""Tensors that parts of a program exchange with the rest, in the form that a runtime reads.
+
+Some backends read and write rows only, or no tensors without dimensions. Such values are copied, or
+get a dimension, before a part and behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from executorch.exir.dialects._ops import ops
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+_TAG = "delegation_tag"
+_TO_ORDER = ops.edge.dim_order_ops._to_dim_order_copy.default
+_VIEW = ops.edge.aten.view_copy.default
+
+
+def fit(program: ExportedProgram, min_rank: int = 0) -> None:
+    """Hands parts tensors in rows, and takes such from them.
+
+    Args:
+      program: whose nodes have the tags of their partitions.
+      min_rank: 1: a tensor without dimensions gets one, too.
+    """
+    signature = program.graph_signature
+    # Parts get them as they are.
+    constants = {
+        *signature.inputs_to_parameters,
+        *signature.inputs_to_buffers,
+        *signature.inputs_to_lifted_tensor_constants,
+    }
+    [output] = program.graph.find_nodes(op="output")
+    given = list(output.all_input_nodes)
+    for node in list(program.graph.nodes):
+        if node.name in constants or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        own = node.meta.get(_TAG)
+        readers: dict[str | None, list[Node]] = {}
+        for user in node.users:
+            readers.setdefault(user.meta.get(_TAG), []).append(user)
+        others = [tag for tag in readers if tag != own]
+        if not any(tag is not None for tag in (own, *others)) or not others:
+            continue
+        value = node.meta["val"]
+        if not value.is_contiguous():
+            _fit_order(node, own, readers)
+        elif value.dim() < min_rank:
+            _fit_rank(node, own, readers)
+    for before, after in zip(given, output.all_input_nodes, strict=True):
+        if before is not after:
+            signature.replace_all_uses(before.name, after.name)
+    program.graph_module.recompile()
+
+
+def _fit_order(node: Node, own: str | None, readers: dict[str | None, list[Node]]) -> None:
+    order = list(node.meta["val"].dim_order())
+    rows = node.meta["val"].contiguous()
+    source = node
+    if own is not None:
+        # The part gives rows.
+        node.meta["val"] = rows
+        source = _behind(node, None, _TO_ORDER, (node,), {"dim_order": order})
+        _read(node, source, readers.get(None, []))
+    else:
+        rows_of = _behind(node, None, _TO_ORDER, (node,), {"dim_order": sorted(order)})
+    for tag, users in readers.items():
+        if tag is not None and tag != own:
+            _read(node, node if own is not None else rows_of, users)
+
+
+def _fit_rank(node: Node, own: str | None, readers: dict[str | None, list[Node]]) -> None:
+    wide = _behind(node, own, _VIEW, (node, [1]))
+    last = wide
+    for tag, users in readers.items():
+        if tag != own:
+            last = _behind(last, tag, _VIEW, (wide, []))
+            _read(node, last, users)
+
+
+def _behind(node: Node, tag: str | None, target: Any, args: Any, kwargs: Any = None) -> Node:
+    """A call behind a node, in the part of that tag."""
+    with node.graph.inserting_after(node):
+        made = node.graph.call_function(target, args, kwargs or {})
+    values = [a.meta["val"] if isinstance(a, Node) else a for a in args]
+    made.meta = {key: value for key, value in node.meta.items() if key != _TAG}
+    made.meta["val"] = target(*values, **(kwargs or {}))
+    if tag is not None:
+        made.meta[_TAG] = tag
+    return made
+
+
+def _read(node: Node, instead: Node, users: list[Node]) -> None:
+    for user in users:
+        user.replace_input_with(node, instead)
