@@ -124,6 +124,7 @@ def _made(
     for partitioner in recipe.lowering_recipe.partitioners:
         checks = partitioner.additional_checks or []
         partitioner.additional_checks = [*checks, arm_guards.Taken()]
+        arm_guards.exchange_rows(partitioner)
     passes = recipe.aten_transform_passes or []
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe

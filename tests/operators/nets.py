@@ -35,7 +35,7 @@ class Net:
     @property
     def dtype(self) -> str:
         """Type of its inputs: "float32"."""
-        return self.parameters.split()[0]
+        return self.parameters.split()[0].rstrip(":")
 
     @property
     def name(self) -> str:

@@ -804,12 +804,8 @@ def _max_pool_backward(
 def _cuts_off(node: Node) -> bool:
     import torch
 
-    mode = _argument(node, 2, "mode", "constant")
     amounts = [n for n in _argument(node, 1, "pad", ()) if isinstance(n, int)]
-    is_constant = str(node.target).startswith("aten.constant_pad_nd") or mode == "constant"
-    return (
-        is_constant and min(amounts, default=0) < 0 and isinstance(node.meta["val"], torch.Tensor)
-    )
+    return min(amounts, default=0) < 0 and isinstance(node.meta["val"], torch.Tensor)
 
 
 def _pads_nothing(node: Node) -> bool:
@@ -823,6 +819,11 @@ def _pads_nothing(node: Node) -> bool:
 def _padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
     import torch
 
+    mode = kwargs.get("mode", rest[0] if rest and isinstance(rest[0], str) else "constant")
+    if mode != "constant":
+        # What is padded may be what is cut off.
+        wide = torch.nn.functional.pad(x, [max(amount, 0) for amount in pad], mode)
+        return torch.constant_pad_nd(wide, [min(amount, 0) for amount in pad])
     value = kwargs.get("value", rest[-1] if rest and not isinstance(rest[-1], str) else 0) or 0
     around = [sum(pad[2 * place : 2 * place + 2]) for place in range(len(pad) // 2)]
     shape = [*x.shape[: x.dim() - len(around)]]
