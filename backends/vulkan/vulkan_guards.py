@@ -12,6 +12,7 @@ from typing import Any
 
 import vulkan_kernels
 from etbuild.operator_versions import OLDEST, VULKAN, is_older
+from etlower import exchanged
 from executorch.backends.vulkan.partitioner import vulkan_partitioner
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import (
     VulkanPartitioner,
@@ -59,24 +60,36 @@ class GuardedPartitioner(VulkanPartitioner):
       options: as upstream's.
       runtime: oldest version of ExecuTorch that shall run the programs; empty: OLDEST, but for the
         operators that must run on the GPU.
+      inexact_gelu: whether GELU may be the approximation by tanh.
     """
 
-    def __init__(self, options: dict[str, Any], runtime: str = "") -> None:
+    def __init__(
+        self, options: dict[str, Any], runtime: str = "", inexact_gelu: bool = False
+    ) -> None:
         super().__init__(options)
         self._runtime = runtime
+        self._inexact_gelu = inexact_gelu
+
+    def ops_to_not_decompose(self, ep: Any) -> Any:
+        """As upstream's, without calls that the runtime gets wrong."""
+        kept, taken = super().ops_to_not_decompose(ep)
+        return kept, lambda node: taken(node) and not vulkan_kernels.refusal(node)
 
     def partition(self, exported_program: Any) -> Any:
         """As upstream's."""
         _choose_patterns(self._runtime or OLDEST)
-        vulkan_kernels.mark_inputs(exported_program)
+        vulkan_kernels.mark(exported_program, self._inexact_gelu)
         upstream = vulkan_partitioner.VulkanSupportedOperators
         vulkan_partitioner.VulkanSupportedOperators = lambda *given, **named: _Supported(
             self._runtime, *given, **named
         )
         try:
-            return super().partition(exported_program)
+            result = super().partition(exported_program)
         finally:
             vulkan_partitioner.VulkanSupportedOperators = upstream
+        # Its runtime gives rows.
+        exchanged.fit(exported_program)
+        return result
 
 
 # Operators that upstream writes for patterns of others, by the patterns' names.
@@ -128,7 +141,7 @@ class _Supported(VulkanSupportedOperators):
         if first and oldest and is_older(oldest, first):
             return f"ExecuTorch {oldest} lacks this operator, {first} has it"
         if name == _EMBEDDING:
-            return self._embedding(node)
+            return self._embedding(node) or vulkan_kernels.refusal(node)
         return "" if node in self._fused else vulkan_kernels.refusal(node)
 
     def _leads_to_fused(self, node: Node) -> bool:

@@ -11,11 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from etlower import operators
 from torch.fx import Node
 
 # Depthwise convolutions have shaders of their own for these; that for others computes padding wrong
 # and exists without strides only.
 _DEPTHWISE = ((3, 3), (5, 5))
+# Dimensions of a batch of pictures, and numbers of a texel.
+_PICTURE = 4
+_TEXEL = 4
 
 
 def refusal(node: Node) -> str:
@@ -23,12 +27,22 @@ def refusal(node: Node) -> str:
     name = getattr(node.target, "__name__", "")
     values = [_value(each) for each in (node, *node.all_input_nodes)]
     # Conversions of numbers are part of what reads them.
-    if values[0] is not None and values[0].dim() == 0 and "_copy.default" not in name:
+    is_conversion = _CHECKS.get(name.rpartition(".")[0].removeprefix("aten.")) is _conversion
+    if values[0] is not None and values[0].dim() == 0 and not is_conversion:
         return "Vulkan's runtime ends the process on results without dimensions"
-    if any(value.dim() > 4 and _is_dynamic(value) for value in values if value is not None):
+    if operators.is_empty(node):
+        return "Vulkan's runtime ends the process on tensors without elements"
+    stored = [_value(each) for each in node.all_input_nodes if _is_stored(each)]
+    if any(weight is not None and weight.dim() > _PICTURE for weight in stored):
+        return "Vulkan's runtime ends the process on weights of more than four dimensions"
+    if any(value.dim() > _PICTURE and _is_dynamic(value) for value in values if value is not None):
         return "Vulkan's runtime ends the process on dynamic sizes of more than four dimensions"
-    if _follows_from_nothing(node):
+    if _is_constant(node):
         return "it is a constant, which ExecuTorch computes as fast"
+    if not is_conversion and any(map(_is_computed_number, node.all_input_nodes)):
+        return "Vulkan's runtime ends the process on numbers that are computed"
+    if values[0] is not None and values[0].dtype == torch.int64 and "_copy" not in name:
+        return "Vulkan computes whole numbers with 32 bits"
     return _CHECKS.get(name.rpartition(".")[0].removeprefix("aten."), _takes)(node)
 
 
@@ -41,11 +55,28 @@ def _is_dynamic(value: torch.Tensor) -> bool:
     return not all(isinstance(size, int) for size in value.shape)
 
 
-def _follows_from_nothing(node: Node) -> bool:
-    """Tells whether no input and no weight is behind a node: upstream's passes fail on it alone."""
-    if node.op != "call_function":
-        return False
-    return all(_follows_from_nothing(given) for given in node.all_input_nodes)
+def _is_constant(node: Node) -> bool:
+    """Tells whether no input is behind a node: upstream's passes fail on it, or lose its numbers.
+
+    Weights that are transposed or dequantized belong to what reads them.
+    """
+    return not _is_weight(node) and _is_fixed(node)
+
+
+def _is_fixed(node: Node) -> bool:
+    if node.op == "placeholder":
+        return not node.meta.get(_IS_INPUT, False)
+    return node.op == "call_function" and all(map(_is_fixed, node.all_input_nodes))
+
+
+def _is_weight(node: Node) -> bool:
+    return getattr(node.target, "__name__", "").startswith(_OF_WEIGHTS)
+
+
+def _is_computed_number(node: Node) -> bool:
+    value = _value(node)
+    is_stored = node.op == "placeholder" and _is_fixed(node)
+    return value is not None and value.dim() == 0 and not is_stored
 
 
 def _takes(node: Node) -> str:
@@ -77,21 +108,95 @@ def _pool(node: Node) -> str:
 
 
 def _index(node: Node) -> str:
-    if len(node.args[1]) == 1 and _value(node.args[0]).dim() == 1:
-        return ""
-    return "Vulkan's runtime ends the process on more than one dimension or index"
+    return "Vulkan's runtime ends the process on most indices, or computes them wrong"
 
 
 def _normalization_of_batches(node: Node) -> str:
-    if _value(node.args[0]).dim() == 4:
-        return ""
-    return "Vulkan's runtime ends the process on other inputs than those of four dimensions"
+    if _value(node.args[0]).dim() != _PICTURE:
+        return "Vulkan's runtime ends the process on other inputs than those of four dimensions"
+    return _all_stored(node.args[1:5])
 
 
 def _normalization_of_layers(node: Node) -> str:
-    if len(node.args[1]) == 1:
+    if len(node.args[1]) != 1:
+        return "Vulkan's runtime ends the process on layers of more than one dimension"
+    size = node.args[1][0]
+    if not isinstance(size, int) or size % _TEXEL:
+        return f"Vulkan normalizes layers of {size} numbers wrong, which is no multiple of four"
+    return _all_stored(node.args[2:4])
+
+
+def _normalization_of_groups(node: Node) -> str:
+    if _value(node.args[0]).dim() != _PICTURE:
+        return "Vulkan's runtime ends the process on other inputs than those of four dimensions"
+    return _all_stored(node.args[1:3])
+
+
+def _all_stored(weights: Any) -> str:
+    if all(isinstance(each, Node) and _is_stored(each) for each in weights):
         return ""
-    return "Vulkan's runtime ends the process on layers of more than one dimension"
+    return "Vulkan's runtime ends the process on weights that are computed or left out"
+
+
+def _reduction(node: Node) -> str:
+    value = _value(node.args[0])
+    dims = [node.args[1]] if isinstance(node.args[1], int) else node.args[1]
+    if value.dim() == _PICTURE and any(dim % _PICTURE == 0 for dim in dims or []):
+        return "Vulkan's runtime ends the process on reductions along the first of four dimensions"
+    return ""
+
+
+def _softmax(node: Node) -> str:
+    value = _value(node.args[0])
+    # Pictures of a batch lie behind each other in the dimension of the channels.
+    wrong = (0, 1) if value.shape[0] != 1 else (0,)
+    if value.dim() == _PICTURE and node.args[1] % _PICTURE in wrong:
+        return "Vulkan's runtime ends the process on a softmax along batches or their channels"
+    return ""
+
+
+def _nearest(node: Node) -> str:
+    before, after = _value(node.args[0]).shape[2:], _value(node).shape[2:]
+    if all(isinstance(n, int) and (n % m == 0 or m % n == 0) for m, n in zip(before, after)):
+        return _factors(node, 2)
+    return f"Vulkan picks other pixels unless sizes are multiples: {[*before]} to {[*after]}"
+
+
+def _bilinear(node: Node) -> str:
+    return _factors(node, 3)
+
+
+def _factors(node: Node, place: int) -> str:
+    before, after = _value(node.args[0]).shape[2:], _value(node).shape[2:]
+    given = [each for each in node.args[place:] if each is not None]
+    factors = given[0] if given and isinstance(given[0], list | tuple) else given
+    if all(m * f == n for m, n, f in zip(before, after, factors)):
+        return ""
+    return "Vulkan's runtime ends the process on a factor that is not the ratio of sizes"
+
+
+def _gelu(node: Node) -> str:
+    if node.kwargs.get("approximate", "none") == "tanh" or node.meta.get(INEXACT_GELU):
+        return ""
+    return 'Vulkan computes its approximation, 5e-4 off, unless allow_inexact has "gelu"'
+
+
+def _clamp(node: Node) -> str:
+    return "" if _value(node).dtype.is_floating_point else "Vulkan's runtime ends the process on it"
+
+
+def _conversion(node: Node) -> str:
+    if _value(node).dtype == torch.bool != _value(node.args[0]).dtype:
+        return "Vulkan's runtime ends the process on conversions to booleans"
+    order = list(_value(node).dim_order())
+    return "Vulkan's runtime gives rows only" if order != sorted(order) else ""
+
+
+def _quotient(node: Node) -> str:
+    is_rounded = getattr(node.target, "__name__", "").endswith("Tensor_mode")
+    if is_rounded and node.kwargs.get("rounding_mode") != "floor":
+        return "Vulkan's runtime rounds quotients down, or ends the process"
+    return _fractions(node)
 
 
 def _fractions(node: Node) -> str:
@@ -107,10 +212,10 @@ def _copy(node: Node) -> str:
     return "Vulkan takes what is written to for what is copied"
 
 
-def _weight(place: int) -> Callable[[Node], str]:
+def _weights(*places: int) -> Callable[[Node], str]:
     def check(node: Node) -> str:
-        weight = node.args[place]
-        if isinstance(weight, Node) and not _is_stored(weight):
+        weights = [node.args[place] for place in places]
+        if any(isinstance(weight, Node) and not _is_stored(weight) for weight in weights):
             return "Vulkan's runtime ends the process on weights that are computed"
         return ""
 
@@ -120,8 +225,7 @@ def _weight(place: int) -> Callable[[Node], str]:
 def _is_stored(node: Node) -> bool:
     """Tells whether a weight is one of the program's, dequantized or transposed at most."""
     while node.op == "call_function":
-        name = getattr(node.target, "__name__", "")
-        if not name.startswith(_OF_WEIGHTS):
+        if not _is_weight(node):
             return False
         node = node.args[0]
     return node.op == "placeholder" and not node.meta.get(_IS_INPUT, False)
@@ -134,12 +238,26 @@ _OF_WEIGHTS = (
     "quantized_decomposed.",
     "torchao.",
 )
+# Set by the partitioner where the recipe allows the approximation.
+INEXACT_GELU = "vulkan_gelu"
 # Set by the partitioner, which knows the program's signature.
 _IS_INPUT = "vulkan_input"
 
 
-def mark_inputs(program: torch.export.ExportedProgram) -> None:
-    """Notes at each placeholder whether it is an input of the method; others are stored."""
+def mark(program: torch.export.ExportedProgram, inexact_gelu: bool) -> None:
+    """Notes at nodes what `refusal` asks for.
+
+    Args:
+      program: of the partitioner.
+      inexact_gelu: whether GELU may be the approximation by tanh.
+    """
+    for node in program.graph.nodes:
+        node.meta[INEXACT_GELU] = inexact_gelu
+        # Vulkan takes dimensions from the end for the first one.
+        if getattr(node.target, "__name__", "") == "aten.gather.default" and node.args[1] < 0:
+            dim = node.args[1] + _value(node.args[0]).dim()
+            node.args = (node.args[0], dim, *node.args[2:])
+    # Placeholders are inputs of the method, or stored.
     inputs = set(program.graph_signature.user_inputs)
     for node in program.graph.find_nodes(op="placeholder"):
         node.meta[_IS_INPUT] = node.name in inputs
@@ -147,14 +265,27 @@ def mark_inputs(program: torch.export.ExportedProgram) -> None:
 
 _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "_native_batch_norm_legit_no_training": _normalization_of_batches,
-    "addmm": _weight(2),
+    "_log_softmax": _softmax,
+    "_softmax": _softmax,
+    "_to_copy": _conversion,
+    "addmm": _weights(0, 2),
     "avg_pool2d": _pool,
+    "clamp": _clamp,
     "convolution": _convolution,
     "copy": _copy,
+    "dim_order_ops._clone_dim_order": _conversion,
+    "dim_order_ops._to_dim_order_copy": _conversion,
+    "div": _quotient,
+    "embedding": _weights(0),
+    "gelu": _gelu,
     "index": _index,
-    "linear": _weight(1),
+    "linear": _weights(1),
     "max_pool2d_with_indices": _pool,
-    "mm": _weight(1),
+    "mm": _weights(1),
+    "native_group_norm": _normalization_of_groups,
     "native_layer_norm": _normalization_of_layers,
-    **dict.fromkeys(("div", "eq", "floor_divide", "ge", "gt", "le", "lt", "ne"), _fractions),
+    "upsample_bilinear2d": _bilinear,
+    "upsample_nearest2d": _nearest,
+    **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "sum"), _reduction),
+    **dict.fromkeys(("eq", "floor_divide", "ge", "gt", "le", "lt", "ne"), _fractions),
 }

@@ -159,10 +159,11 @@ def _made(
         limit = _SMALL_TEXTURE if chosen.get("small_texture_limits") else _TEXTURE
         quantizer.set_filter_function(lambda layer: _fits(layer, limit))
         quantization = QuantizationRecipe(quantizers=[quantizer])
+    # Beside the noise of 16 bits or of a quantization, the approximation of GELU is nothing.
+    coarse = bool(settings) or quantization is not None or not ctx.exact("gelu")
+    partitioner = GuardedPartitioner({**(settings or {}), **chosen}, runtime, inexact_gelu=coarse)
     return ExportRecipe(
         name=name,
         quantization_recipe=quantization,
-        lowering_recipe=LoweringRecipe(
-            partitioners=[GuardedPartitioner({**(settings or {}), **chosen}, runtime)]
-        ),
+        lowering_recipe=LoweringRecipe(partitioners=[partitioner]),
     )

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 def use_exporter() -> None:
     """Makes all of ExecuTorch's packages importable, in place of the small folder without torch."""
-    if os.environ.get(process.ROOTS):
+    # A process that lowers has them already.
+    if os.environ.get(process.ROOTS) and "executorch.exir" not in sys.modules:
         for name in [name for name in sys.modules if name.partition(".")[0] == "executorch"]:
             del sys.modules[name]
         sys.path[:] = process.paths(torch=True)
