@@ -24,6 +24,7 @@ import torch
 from arm_estimates import keep_estimates
 from etbuild import BuildError, RecipeContext, fold_constants, static_shapes
 from etbuild.transposed import split_groups
+from etlower import constant_results
 from executorch.backends.arm.quantizer.arm_quantizer import (
     get_symmetric_a16w8_quantization_config,
 )
@@ -124,6 +125,7 @@ def _made(
     for partitioner in recipe.lowering_recipe.partitioners:
         checks = partitioner.additional_checks or []
         partitioner.additional_checks = [*checks, arm_guards.Taken()]
+        constant_results.leave(partitioner)
         arm_guards.exchange_rows(partitioner)
     passes = recipe.aten_transform_passes or []
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import coreml_compiler
 import coreml_hardtanh
 import coreml_reproducible
 import coremltools as ct
@@ -144,7 +145,10 @@ def _made(ctx: RecipeContext, kind: CoreMLRecipeType, **values: Any) -> ExportRe
         recipe = _Provider().create_recipe(kind, **settings)
     except (AssertionError, ValueError) as error:
         raise BuildError(f"{ctx.label}: {error}.") from error
-    recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), _explicit_strides]
+    for partitioner in recipe.lowering_recipe.partitioners:
+        coreml_compiler.install(partitioner)
+    passes = recipe.aten_transform_passes or []
+    recipe.aten_transform_passes = [*passes, _explicit_strides, _typed_fills]
     return recipe
 
 
@@ -152,13 +156,37 @@ def _explicit_strides(
     _method: str, program: torch.export.ExportedProgram
 ) -> torch.export.ExportedProgram:
     """Writes down the stride of poolings that have none: coremltools 9.0 demands it."""
-    poolings = (
-        torch.ops.aten.avg_pool1d.default,
-        torch.ops.aten.avg_pool2d.default,
-        torch.ops.aten.max_pool1d.default,
-        torch.ops.aten.max_pool2d.default,
-    )
     for node in program.graph.nodes:
-        if node.target in poolings and len(node.args) == 2 and "stride" not in node.kwargs:
+        is_pooling = str(node.target).startswith(("aten.avg_pool", "aten.max_pool"))
+        if is_pooling and len(node.args) == 2 and "stride" not in node.kwargs:
             node.args = (*node.args, node.args[1])
+    return program
+
+
+def _typed_fills(
+    _method: str, program: torch.export.ExportedProgram
+) -> torch.export.ExportedProgram:
+    """Fills tensors of a type of their own by `full`.
+
+    coremltools 9.0 gives those that are made like another tensor that one's type, or the number's:
+    masks of attention become booleans.
+    """
+    aten = torch.ops.aten
+    values = {aten.zeros_like.default: 0, aten.ones_like.default: 1, aten.full_like.default: None}
+    for node in list(program.graph.nodes):
+        result = node.meta.get("val")
+        if node.target not in values or not all(isinstance(n, int) for n in result.shape):
+            continue
+        value = values[node.target]
+        number = node.args[1] if value is None else value
+        if result.dtype.is_floating_point:
+            number = float(number)
+        with program.graph.inserting_before(node):
+            filled = program.graph.call_function(
+                aten.full.default, (list(result.shape), number), {"dtype": result.dtype}
+            )
+        filled.meta.update(node.meta)
+        node.replace_all_uses_with(filled)
+        program.graph.erase_node(node)
+    program.graph_module.recompile()
     return program

@@ -1,0 +1,64 @@
+"""Leaves to ExecuTorch what follows from constants alone and is read outside of its part.
+
+Partitioners take such operators as they take others, for instance the places of windows that a
+pooling is made of. Compilers fold them, and then miss an output, or all inputs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+_TAG = "delegation_tag"
+
+
+def leave(partitioner: Any) -> None:
+    """Has a partitioner leave them; more than once does no harm.
+
+    Args:
+      partitioner: upstream's, whose `partition` is replaced.
+    """
+    inner = partitioner.partition
+    if getattr(inner, "leaves_constants", False):
+        return
+
+    def partition(program: ExportedProgram) -> Any:
+        result = inner(program)
+        untag(program)
+        nodes = [node for node in program.graph.nodes if node.op != "placeholder"]
+        tags = {node.meta.get(_TAG) for node in nodes}
+        for tag in set(result.partition_tags) - tags:
+            del result.partition_tags[tag]
+        return result
+
+    partition.leaves_constants = True  # type: ignore[attr-defined]
+    partitioner.partition = partition
+
+
+def untag(program: ExportedProgram) -> None:
+    """Removes the tags of such operators, and of constants that other parts read then.
+
+    Args:
+      program: whose operators have tags of their parts.
+    """
+    signature = program.graph_signature
+    stored = {
+        *signature.inputs_to_parameters,
+        *signature.inputs_to_lifted_tensor_constants,
+        *(
+            name
+            for name, target in signature.inputs_to_buffers.items()
+            if target not in signature.buffers_to_mutate.values()
+        ),
+    }
+    constant: set[Node] = set()
+    for node in program.graph.nodes:
+        is_call = node.op == "call_function"
+        if node.name in stored or (is_call and constant.issuperset(node.all_input_nodes)):
+            constant.add(node)
+    for node in reversed(program.graph.nodes):
+        tag = node.meta.get(_TAG)
+        if node in constant and any(user.meta.get(_TAG) != tag for user in node.users):
+            node.meta.pop(_TAG, None)
