@@ -12,6 +12,9 @@ would be computed by operators that no delegate takes, as they have no input of 
 that the runtime lacks. The same holds for a weight that is computed from an input, whatever the
 recipe, as its scales are those of channels.
 
+Their passes on graphs may give a buffer several names, so that what reads it no longer reads what
+was written: Cortex-M's in 1.5.1. Buffers that a graph writes to keep one name and one node.
+
 Nor does a scale hold infinities, as a mask writes them: observers pass over them, and what is
 masked would become the least number beside it. Nor has a tensor without elements one:
 delegates leave it to kernels, which read no scales.
@@ -34,6 +37,8 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
     Quantizer,
     SharedQuantizationSpec,
 )
+
+from etlower import written_state
 
 # Operators that write a number of the model, and others whose results hold what their inputs hold.
 _FILLING = frozenset(("fill", "full", "full_like", "masked_fill", "scalar_tensor", "where"))
@@ -66,7 +71,9 @@ class FloatsOnly(Quantizer):
         """
         calls = {n: (n.target, n.args) for n in model.graph.nodes if _of_integers(n)}
         types = [_dtype(node) for node in _outputs(model)]
+        state = written_state.buffers(model)
         transformed = self._inner.transform_for_annotation(model)
+        written_state.join(transformed, state)
         restored = [
             constant
             for node in transformed.graph.nodes

@@ -13,7 +13,7 @@ from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from etlower import calibration, separate_scales, training
+from etlower import calibration, separate_scales, training, written_state
 from etlower.annotations import FloatsOnly
 from etlower.inputs import deep_copy
 from etlower.methods import export_module
@@ -210,11 +210,19 @@ def capture(name: str, module: Any, method: Method, label: str) -> torch.export.
 def _captured(name: str, module: Any, method: Method, label: str) -> Any:
     # Guards are a call of a module, which the passes of some quantizers don't know.
     if not isinstance(module, torch.export.ExportedProgram):
-        return own_weights(capture(name, module, method, label).module(check_guards=False))
+        return _own(capture(name, module, method, label))
     if module.range_constraints:
         raise BuildError(
             f'{label}: the method "{name}" is an exported program with dynamic shapes, and '
             "the recipe quantizes it, which needs a new export.",
             "Give the model's code instead, or an exported program with static shapes.",
         )
-    return own_weights(module.module(check_guards=False))
+    return _own(module)
+
+
+def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
+    """A program's graph, in which each call has weights of its own and copies write state."""
+    graph = program.module(check_guards=False)
+    if written_state.has_views(graph):
+        graph = program.run_decompositions({}).module(check_guards=False)
+    return written_state.write_by_copies(own_weights(graph))

@@ -1,0 +1,123 @@
+"""Quantization keeps what a method writes into its buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import xnnpack_recipes
+from etbuild import Method, ModelSpec, Options, RecipeContext
+from etlower import constant_results, written_state
+from etlower.quantize import quantize
+from torch import Tensor, nn
+
+
+class Net(nn.Module):
+    """A layer, and state of what it gave before."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(8, 8)
+        self.register_buffer("state", torch.zeros(shape))
+
+
+class Total(Net):
+    """Two operators in place, the second on the first one's result."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.mul_(0.9).add_(self.layer(x))
+        return torch.tanh(self.state) + x
+
+
+class Copied(Net):
+    """A copy of what is computed of the buffer."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.copy_(0.5 * self.state + self.layer(x))
+        return torch.tanh(self.state) + x
+
+
+class Shifted(Net):
+    """Views of a buffer are written to."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state[:, :-1] = self.state[:, 1:].clone()
+        self.state[:, -1].add_(x)
+        return self.layer(self.state).sum(1)
+
+
+NETS = [(Total, (1, 8)), (Copied, (1, 8)), (Shifted, (1, 3, 8))]
+
+
+@pytest.mark.parametrize(("kind", "shape"), NETS, ids=lambda each: getattr(each, "__name__", ""))
+def test_calls_in_a_row(kind: type[Net], shape: tuple[int, ...]) -> None:
+    name = "//backends/xnnpack:int8_static_per_channel"
+    recipe = xnnpack_recipes.int8_static_per_channel(RecipeContext(Options({}, name), name))
+    inputs = [(torch.randn(1, 8),) for _ in range(8)]
+    net = kind(*shape).eval()
+    method = Method(net, inputs[0])
+    spec = ModelSpec({"forward": method}, calibration=lambda: iter([*inputs, *inputs[:1] * 4]))
+    made = quantize({"forward": net}, spec, recipe, "//t:net")["forward"]
+    assert not net.state.any()
+    expected = kind(*shape).eval()
+    for _ in range(3):
+        got, exact = made(*inputs[0]), expected(*inputs[0])
+        assert (got - exact).norm() < 0.05 * exact.norm()
+
+
+def captured(net: nn.Module) -> Any:
+    return torch.export.export(net.eval(), (torch.randn(1, 8),)).module(check_guards=False)
+
+
+def test_intermediate_results_stay_as_they_are() -> None:
+    class Plain(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x).relu_().add_(1) + self.state
+
+    graph = captured(Plain(1, 8))
+    before = [node.target for node in graph.graph.nodes]
+    assert not written_state.has_views(graph)
+    written_state.write_by_copies(graph)
+    assert [node.target for node in graph.graph.nodes] == before
+
+
+def test_names_that_passes_gave_a_buffer_become_one() -> None:
+    graph = captured(Copied(1, 8))
+    names = written_state.buffers(graph)
+    assert list(names.values()) == ["state"]
+    state = graph.state
+    for number, node in enumerate(graph.graph.find_nodes(op="get_attr", target="state")):
+        for place, user in enumerate(list(node.users)):
+            name = f"_copy_{number}_{place}"
+            graph.register_buffer(name, state)
+            with graph.graph.inserting_before(user):
+                user.replace_input_with(node, graph.graph.get_attr(name))
+    graph.graph.eliminate_dead_code()
+    del graph.state
+    written_state.join(graph, names)
+    assert len(graph.graph.find_nodes(op="get_attr", target="state")) == 1
+    assert graph.state is state
+    expected = Copied(1, 8).eval()
+    for _ in range(2):
+        x = torch.randn(1, 8)
+        torch.testing.assert_close(graph(x), expected(x))
+
+
+def test_constants_that_others_read_stay_with_executorch() -> None:
+    class Places(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.index_select(1, torch.arange(4) * 2) + 1
+
+    program = torch.export.export(Places(), (torch.randn(1, 8),))
+    [select] = [node for node in program.graph.nodes if "index_select" in str(node.target)]
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    for node in calls:
+        node.meta["delegation_tag"] = "tag1" if node is select else "tag0"
+    constant_results.untag(program)
+    tags = {str(node.target): node.meta.get("delegation_tag") for node in calls}
+    assert tags["aten.mul.Tensor"] is None
+    assert tags["aten.arange.default"] is None
+    assert tags["aten.index_select.default"] == "tag1"
+    assert tags["aten.add.Tensor"] == "tag0"

@@ -1,0 +1,140 @@
+"""Writes of state in a form that survives quantization.
+
+PT2E puts conversions to 8 bits and back around operators. An operator that changes a buffer in
+place (`self.total.add_(x)`) would change what the conversion gave instead, and torchao takes a
+buffer that only such operators write to for a constant. So each becomes a new value and a copy of
+it into the buffer, which both leave alone. Where a view of a buffer is written to
+(`self.past[:, -1] = x`), a conversion may come between them: torch makes the whole method
+functional first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+
+import torch
+from torch.fx import GraphModule, Node
+
+# Those that torchao knows for writes of a buffer, and that no quantizer puts conversions around.
+_COPIES = ("copy_", "put_")
+
+
+def write_by_copies(graph: GraphModule) -> GraphModule:
+    """Replaces operators that change buffers in place by their values and copies of those.
+
+    Args:
+      graph: of ATen operators, before it is quantized; it is changed.
+    """
+    # A result in place to the tensor that it is.
+    written: dict[Node, Node] = {}
+    for node in list(graph.graph.nodes):
+        op = _functional(node)
+        if op is None or _root(node.args[0], written) is None:
+            continue
+        destination = written.get(node.args[0], node.args[0])
+        with graph.graph.inserting_before(node):
+            value = graph.graph.call_function(op, node.args, node.kwargs)
+            value.meta.update(node.meta)
+            copy = torch.ops.aten.copy_.default
+            graph.graph.call_function(copy, (destination, value)).meta.update(node.meta)
+        node.replace_all_uses_with(value)
+        graph.graph.erase_node(node)
+        written[value] = destination
+    graph.recompile()
+    return graph
+
+
+def has_views(graph: GraphModule) -> bool:
+    """Tells whether a graph writes to a view of a buffer.
+
+    Args:
+      graph: of ATen operators.
+    """
+    return any(
+        _writes(node) and node.args[0].op != "get_attr" and _root(node.args[0]) is not None
+        for node in graph.graph.nodes
+    )
+
+
+def buffers(graph: GraphModule) -> dict[int, str]:
+    """Finds the buffers that a graph writes to: the identity of each tensor to its name."""
+    found = {}
+    for node in graph.graph.nodes:
+        root = _root(node.args[0]) if _writes(node) else None
+        if root is not None:
+            found[id(attrgetter(str(root.target))(graph))] = str(root.target)
+    return found
+
+
+def join(graph: GraphModule, names: Mapping[int, str]) -> None:
+    """Reads and writes each buffer by one node, under its name.
+
+    Args:
+      graph: it is changed.
+      names: as `buffers` gave them for the graph before other passes.
+    """
+    nodes: dict[str, Node] = {}
+    for node in graph.graph.find_nodes(op="get_attr"):
+        value = attrgetter(str(node.target))(graph)
+        name = names.get(id(value))
+        if name is None:
+            continue
+        if name not in nodes:
+            nodes[name] = node
+            if node.target != name:
+                _register(graph, name, value)
+                node.target = name
+        else:
+            node.replace_all_uses_with(nodes[name])
+            graph.graph.erase_node(node)
+    if nodes:
+        graph.graph.lint()
+        graph.recompile()
+
+
+def _register(graph: GraphModule, name: str, value: torch.Tensor) -> None:
+    path, _, leaf = name.rpartition(".")
+    if path:
+        graph.add_submodule(path, torch.nn.Module())
+    graph.get_submodule(path).register_buffer(leaf, value)
+
+
+def _functional(node: Node) -> torch._ops.OpOverload | None:
+    """The operator that gives what one in place writes; None: it is another operator."""
+    if not _writes(node):
+        return None
+    namespace, name = node.target._schema.name.split("::")
+    if not name.endswith("_") or name.endswith(_COPIES):
+        return None
+    packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_"), None)
+    return getattr(packet, node.target._overloadname, None)
+
+
+def _writes(node: Node) -> bool:
+    """Tells whether an operator changes its first argument in place."""
+    if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.arguments:
+        return False
+    alias = node.target._schema.arguments[0].alias_info
+    return alias is not None and alias.is_write and bool(node.args)
+
+
+def _root(node: Node, written: Mapping[Node, Node] = {}) -> Node | None:
+    """The buffer that a tensor is, or is a view of; None: it is another one."""
+    while node.op == "call_function":
+        if node in written:
+            node = written[node]
+        elif _is_view(node):
+            node = node.args[0]
+        else:
+            return None
+    return node if node.op == "get_attr" else None
+
+
+def _is_view(node: Node) -> bool:
+    """Tells whether a result lies in the memory of the first argument."""
+    if not isinstance(node.target, torch._ops.OpOverload) or not node.args:
+        return False
+    returned = node.target._schema.returns
+    is_alias = bool(returned) and returned[0].alias_info is not None
+    return is_alias and isinstance(node.args[0], Node)
