@@ -7,12 +7,14 @@ planned as the example's.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import sympy
 import torch
-from etbuild import BuildError
+from etbuild import BuildError, LowerAgain
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.numbers import int_oo
@@ -21,9 +23,10 @@ from torch.utils._sympy.value_ranges import bound_sympy
 from etlower import operators
 
 _FIXED = (
-    "ExecuTorch took the example's size. Its check of graphs does that at an operator with a list "
-    "of results (chunk, split, unbind): take slices, or give the recipe edge_compile_config "
-    "= EdgeCompileConfig(_check_ir_validity=False). Give dimensions that are equal one Dim."
+    "ExecuTorch took the example's size{where}. Its check of graphs does that at an operator with "
+    "a list of results (chunk, split, unbind): take slices, or give the recipe edge_compile_config "
+    "= EdgeCompileConfig(_check_ir_validity=False). A backend does it where it takes fixed sizes "
+    "only: give the model methods of fixed sizes. Give dimensions that are equal one Dim."
 )
 
 
@@ -100,6 +103,43 @@ def check_export(
                 raise _smaller(label, method, number, first, dimension, got)
 
 
+def explain(
+    error: Exception, programs: Mapping[str, torch.export.ExportedProgram], label: str
+) -> None:
+    """Fails with a sentence where code of upstream's cannot lower a method with dynamic shapes.
+
+    Args:
+      error: what it raised.
+      programs: by method, as they were exported.
+      label: of the model.
+
+    Raises:
+      BuildError: a method has dynamic shapes.
+    """
+    if isinstance(error, BuildError | LowerAgain | MemoryError):
+        return
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    said = (str(cause).strip().splitlines() or ["no message"])[0]
+    frames = traceback.extract_tb(cause.__traceback__)
+    frame = next((f for f in reversed(frames) if "/executorch/" in f.filename), frames[-1])
+    where = f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno}"
+    for method, program in programs.items():
+        symbols = sorted(program.range_constraints.items(), key=str)
+        ranges = [
+            f"{symbol} in {r.lower} to {r.upper}" for symbol, r in symbols if symbol.is_Symbol
+        ]
+        if not ranges:
+            continue
+        raise BuildError(
+            f'{label}: the method "{method}" has dynamic shapes ({", ".join(ranges)}), and could '
+            f"not be lowered with them: {where}: {type(cause).__name__}: {said}",
+            "Give the model methods of fixed sizes (without dynamic_shapes), or choose another "
+            "recipe.",
+        ) from error
+
+
 def check_lowered(manager: Any, expected: Mapping[str, Sequence[Input]], label: str) -> None:
     """Compares the inputs of a lowered program with those that were exported.
 
@@ -128,7 +168,8 @@ def check_lowered(manager: Any, expected: Mapping[str, Sequence[Input]], label: 
                         'Give the dimension a max in dynamic_shapes, as in Dim("n", max=512).',
                     )
                 if got is not None and (most is None or got < most):
-                    raise _smaller(label, method, number, given, dimension, got)
+                    where = _fixed_at(program)
+                    raise _smaller(label, method, number, given, dimension, got, where)
         _check_results(program.graph_module, method, label)
 
 
@@ -144,14 +185,33 @@ def _where(label: str, method: str, number: int, given: Input, dimension: int) -
     return f"{where}, dimension {dimension}," if given.tensor else where
 
 
+def _fixed_at(program: torch.export.ExportedProgram) -> str:
+    """The place in upstream's code that fixed a size: ", in passes.py:12"; empty: it is unknown."""
+    for node in program.graph.find_nodes(op="placeholder"):
+        mode = getattr(node.meta.get("val"), "fake_mode", None)
+        for guard in mode.shape_env.guards if mode and mode.shape_env else ():
+            is_fixed = isinstance(guard.expr, sympy.Eq) and any(
+                a.is_number for a in guard.expr.args
+            )
+            if is_fixed and guard.sloc is not None and guard.sloc.framework_loc is not None:
+                return f", in {str(guard.sloc).strip('()')}"
+    return ""
+
+
 def _smaller(
-    label: str, method: str, number: int, given: Input, dimension: int, got: int
+    label: str,
+    method: str,
+    number: int,
+    given: Input,
+    dimension: int,
+    got: int,
+    where: str = "",
 ) -> BuildError:
     most = given.upper[dimension]
     return BuildError(
         f"{_where(label, method, number, given, dimension)} lost its range: got at most {got}, "
         f"expected {'any size' if most is None else f'at most {most}'}, as exported.",
-        _FIXED,
+        _FIXED.format(where=where),
     )
 
 

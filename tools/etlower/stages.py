@@ -167,6 +167,7 @@ def _run(
             for name, method in spec.methods.items():
                 check_eager(name, method.module, method, label)
             explain_values(error, label)
+            bounds.explain(error, programs, label)
             raise
     watch.lowered(edge)
     with progress.stage("emit"):
@@ -183,7 +184,7 @@ def _run(
             kernels.known_are_valid(),
             kernels.explained(lambda: _graphs(lowered), label),
         ):
-            manager = _emitted(edge, config, label)
+            manager = _emitted(edge, config, programs, label)
     runnable.check(manager, label)
     runnable.check_outputs(manager, programs, label)
     bounds.check_lowered(manager, inputs, label)
@@ -191,11 +192,14 @@ def _run(
     return manager
 
 
-def _emitted(edge: Any, config: ExecutorchBackendConfig, label: str) -> Any:
+def _emitted(
+    edge: Any, config: ExecutorchBackendConfig, programs: Mapping[str, Any], label: str
+) -> Any:
     try:
         return edge.to_executorch(config)
     except Exception as error:
         explain_values(error, label)
+        bounds.explain(error, programs, label)
         raise
 
 

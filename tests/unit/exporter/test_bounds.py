@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -82,6 +83,25 @@ def test_a_fixed_size(lowering: str) -> None:
         "expected at most 9, as exported."
     )
     assert "take slices, or" in caught.value.hint
+    assert "took the example's size, in executorch/" in caught.value.hint
+
+
+def test_passes_that_fail_with_dynamic_shapes() -> None:
+    """The sentence has the shapes, and the place where a pass failed; others fail as they do."""
+
+    def fail(_edge: Any) -> Any:
+        raise TypeError("unhashable type: non-nested SymInt")
+
+    lowering = LoweringRecipe(edge_manager_transform_passes=[fail])
+    with pytest.raises(BuildError) as caught:
+        lowered(slices, torch.randn(4), ({0: P}, None), portable(lowering_recipe=lowering))
+    assert re.fullmatch(
+        r'//t:net: the method "forward" has dynamic shapes \(s\d+ in 2 to 9\), and could not be '
+        r"lowered with them: .*:\d+: TypeError: unhashable type: non-nested SymInt",
+        caught.value.what,
+    )
+    with pytest.raises(TypeError):
+        lowered(slices, torch.randn(4), None, portable(lowering_recipe=lowering))
 
 
 def test_what_the_message_says_helps() -> None:
