@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -24,7 +25,9 @@ from executorch.backends.cortex_m.passes.passes_utils import (
 )
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+from executorch.backends.transforms.remove_getitem_op import RemoveGetItemPass
 from executorch.exir.capture import ExecutorchBackendConfig
+from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportPass
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from torch.fx.passes.infra.pass_base import PassResult
@@ -74,6 +77,7 @@ def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def _passes() -> list[type]:
     """Upstream's passes, and ours."""
     ours: dict[type, list[type]] = {
+        RemoveGetItemPass: [_TakeMaxima],
         FoldAndAnnotateQParamsPass: [_Unmark, FoldAndAnnotateQParamsPass, _NarrowBiases],
         ActivationFusionPass: [_Fuse],
         ValidateCortexMExplicitLayoutPass: [_Validate],
@@ -83,6 +87,34 @@ def _passes() -> list[type]:
         for each in CortexMPassManager.explicit_layout_pass_list
         for own in ours.get(each, [each])
     ]
+
+
+class _TakeMaxima(ExportPass):
+    """Takes maxima over windows without their places for what CMSIS-NN computes.
+
+    Upstream's pass (ExecuTorch 1.5.1) fails where the places are read, and makes `amax` of
+    `max.dim` with a number for the dimensions, on which the kernel ends the process.
+    """
+
+    def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
+        """Replaces the calls whose places nothing reads."""
+        edge = ops.edge.aten
+        for node in list(graph_module.graph.nodes):
+            users = list(node.users)
+            if node.target != edge.max_pool2d_with_indices.default or not users:
+                continue
+            if any(user.target is not operator.getitem or user.args[1] for user in users):
+                continue
+            with graph_module.graph.inserting_before(node):
+                target = edge.max_pool2d.default
+                maxima = graph_module.graph.call_function(target, node.args, node.kwargs)
+            maxima.meta = {**node.meta, **users[0].meta}
+            for user in users:
+                user.replace_all_uses_with(maxima)
+                graph_module.graph.erase_node(user)
+            graph_module.graph.erase_node(node)
+        graph_module.recompile()
+        return PassResult(super().call(graph_module).graph_module, True)
 
 
 class _Fuse(ActivationFusionPass):
@@ -135,7 +167,9 @@ def _left(*args: Any, **kwargs: Any) -> None:
 
 
 class _Unmark(ExportPass):
-    """Takes operators for floats whose inputs have none of their scales, as behind a mask of -inf.
+    """Takes operators for floats whose inputs or results have none of their scales.
+
+    Those are behind a mask of -inf, write into state, or give the places of maxima, too.
 
     Upstream's next pass goes by a mark of the quantizer, and would leave a kernel half of them.
     """
@@ -144,14 +178,29 @@ class _Unmark(ExportPass):
         """Removes marks; the graph stays."""
         for node in graph_module.graph.nodes:
             marks = node.meta.get("custom", {})
-            if _MARK in marks and any(map(_is_plain_float, node.all_input_nodes)):
+            if _MARK in marks and _stays_float(node):
                 node.meta["custom"] = {key: marks[key] for key in marks if key != _MARK}
         return PassResult(graph_module, True)
 
 
+def _stays_float(node: torch.fx.Node) -> bool:
+    """Tells whether an operator takes numbers that are no steps, or gives places beside values."""
+    given = node.args[0] if node.args else None
+    if node.target is operator.getitem:
+        return _MARK not in given.meta.get("custom", {})
+    if isinstance(given, torch.fx.Node) and given.op == "placeholder" and _is_float(given):
+        return True
+    gives_places = isinstance(node.meta.get("val"), tuple) and not all(
+        value.is_floating_point() for value in node.meta["val"]
+    )
+    return gives_places or any(map(_is_plain_float, node.all_input_nodes))
+
+
 def _is_plain_float(node: torch.fx.Node) -> bool:
     """Tells whether a result has floats that stand for no steps of a scale."""
-    is_quantized = node.target in DQ_OPS or _MARK in node.meta.get("custom", {})
+    # Operators of which others are made have their mark, those that only write numbers, too.
+    is_marked = _MARK in node.meta.get("custom", {}) and bool(node.all_input_nodes)
+    is_quantized = node.target in DQ_OPS or is_marked
     return _is_float(node) and node.op == "call_function" and not is_quantized
 
 

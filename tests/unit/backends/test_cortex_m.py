@@ -39,6 +39,19 @@ class Forked(nn.Module):
         return x + F.hardswish(x)
 
 
+class Maxima(nn.Module):
+    """Maxima over windows, which are written at their places, and some over channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layer(x)
+        y, places = F.max_pool2d(x, 2, return_indices=True)
+        return F.max_unpool2d(y, places, 2).sum((2, 3)) + x.max(1)[0].mean()
+
+
 PICTURE, ROW = (1, 8, 6, 6), (1, 8, 9)
 NETS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "transposed over a row": (nn.ConvTranspose1d(8, 4, 4, stride=2, padding=1), ROW),
@@ -52,6 +65,7 @@ NETS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
         nn.Sequential(nn.Conv2d(8, 8, 1), nn.MaxPool2d(4, ceil_mode=True)),
         PICTURE,
     ),
+    "maxima with their places": (Maxima(), PICTURE),
     "ReLU": (Joined(F.relu), PICTURE),
     "ReLU6": (Joined(F.relu6), PICTURE),
     "hard sigmoid": (Joined(F.hardsigmoid), PICTURE),
