@@ -16,13 +16,13 @@ Their passes on graphs may give a buffer several names, so that what reads it no
 was written: Cortex-M's in 1.5.1. Buffers that a graph writes to keep one name and one node.
 
 Nor does a scale hold infinities, as a mask writes them: observers pass over them, and what is
-masked would become the least number beside it. Nor has a tensor without elements one:
-delegates leave it to kernels, which read no scales.
+masked would become the least number beside it. Large negative numbers instead would make the scale
+too coarse for all others. Nor has a tensor without elements one: delegates leave it to kernels,
+which read no scales.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -44,11 +44,18 @@ from etlower import written_state
 _FILLING = frozenset(("fill", "full", "full_like", "masked_fill", "scalar_tensor", "where"))
 _KEEPING_INFINITIES = frozenset(
     (
-        *("add", "alias", "cat", "clone", "contiguous", "div", "expand", "flatten", "mul"),
-        *("permute", "repeat", "reshape", "slice", "squeeze", "stack", "sub", "transpose"),
+        *("_to_copy", "add", "addbmm", "addmm", "alias", "baddbmm", "broadcast_to", "cat", "chunk"),
+        *("clone", "concat", "contiguous", "detach", "div", "expand", "flatten", "flip", "gather"),
+        *("index", "index_select", "movedim", "mul", "narrow", "neg", "pad", "permute", "repeat"),
+        *("repeat_interleave", "reshape", "roll", "rsub", "select", "slice", "split", "squeeze"),
+        *("stack", "sub", "t", "tile", "to", "transpose", "tril", "triu", "unbind", "unflatten"),
         *("unsqueeze", "view"),
     )
 )
+
+
+# What a mask writes in place of -inf is no greater.
+_LEAST = -1e4
 
 
 class FloatsOnly(Quantizer):
@@ -208,15 +215,22 @@ def _infinite(model: GraphModule) -> set[Node]:
         name = str(node.target).removeprefix("aten.").partition(".")[0].rstrip("_")
         if node.op == "get_attr":
             value = operator.attrgetter(str(node.target))(model)
-            is_infinite = isinstance(value, torch.Tensor) and bool(torch.isinf(value).any())
-        elif name in _FILLING:
-            is_infinite = any(isinstance(a, float) and math.isinf(a) for a in node.args)
+            is_infinite = isinstance(value, torch.Tensor) and _masks(value)
+        elif name in _FILLING or name == "mul":
+            is_infinite = any(isinstance(a, float) and _masks(torch.tensor(a)) for a in node.args)
         else:
             is_infinite = False
-        keeps = name in _FILLING | _KEEPING_INFINITIES
+        keeps = name in _FILLING | _KEEPING_INFINITIES or node.target is operator.getitem
         if is_infinite or (keeps and not found.isdisjoint(node.all_input_nodes)):
             found.add(node)
     return found
+
+
+def _masks(value: torch.Tensor) -> bool:
+    """Tells whether numbers are infinite, or stand for -inf in a mask."""
+    if not value.is_floating_point():
+        return False
+    return bool((torch.isinf(value) | (value <= _LEAST)).any())
 
 
 def _is_unfit(node: Node, reached: set[Node]) -> bool:

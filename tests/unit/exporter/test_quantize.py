@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -155,18 +157,35 @@ def test_calibration_leaves_no_trace_in_a_quantizers_own_graph() -> None:
 class Causal(torch.nn.Module):
     """A masked sum of a linear layer and its input."""
 
-    def __init__(self) -> None:
+    def __init__(self, masked: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
-        self.linear = torch.nn.Linear(4, 4)
+        self.linear, self.masked = torch.nn.Linear(4, 4), masked
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         mask = torch.ones(4, 4, dtype=torch.bool).triu(1)
-        return (self.linear(x).masked_fill(mask, float("-inf")) * 2).softmax(-1)
+        return (self.masked(self.linear(x), mask) * 2).softmax(-1)
 
 
-def test_infinities_get_no_scale() -> None:
-    """Their scale would be that of the numbers beside them, where -inf is the least of these."""
-    net = Causal().eval()
+def _product(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """As torch's attention that gives its weights."""
+    zeros = torch.zeros(1, 4, 4).masked_fill(mask, -math.inf)
+    return torch.baddbmm(zeros, torch.eye(4)[None], x[None])[0]
+
+
+MASKED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "-inf": lambda x, mask: x.masked_fill(mask, -math.inf),
+    "product": _product,
+    "split": lambda x, mask: sum(x.masked_fill(mask, -math.inf).split(4)),
+    "least": lambda x, mask: x + torch.where(mask, torch.finfo(torch.float32).min, 0.0),
+    "-1e9": lambda x, mask: x.masked_fill(mask, -1e9),
+    "times -1e4": lambda x, mask: x + mask.float() * -1e4,
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_get_no_scale(name: str) -> None:
+    """It would be that of the numbers beside them, or of the mask: too coarse for these."""
+    net = Causal(MASKED[name]).eval()
     recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(False)]))
     inputs = (4 * torch.eye(4),)
     spec = ModelSpec({"forward": Method(net, inputs)})
