@@ -75,7 +75,8 @@ def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
     """4-bit weights with one scale a group of columns; embeddings and the last layer get 8 bits.
 
     Options:
-      group_size: columns that share a scale, a divisor of every layer's columns; default 32.
+      group_size: columns that share a scale; layers whose columns it does not divide stay in
+        float; default 32.
       symmetric: whether zero is always 0; default true.
     """
     symmetric = ctx.options.boolean("symmetric", default=True)
@@ -144,7 +145,8 @@ class _Partitioner(openvino_guards.GuardedPartitioner):
 class _Quantizer(OpenVINOQuantizer):
     """Upstream's (1.5.1), which takes a normalization's bias for a weight, and fails on it.
 
-    Of operators with several results NNCF knows some only; it fails on others, such as a sort.
+    It also fails on weights of 4 bits whose columns the size of groups does not divide. Of
+    operators with several results NNCF knows some only; it fails on others, such as a sort.
     """
 
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -155,9 +157,16 @@ class _Quantizer(OpenVINOQuantizer):
             annotation = node.meta.get(Q_ANNOTATION_KEY)
             specs = annotation.input_qspec_map if annotation else {}
             for source in list(specs):
-                if source.op == "get_attr" and source.meta["val"].dim() < _MATRIX:
+                if source.op == "get_attr" and not self._fits(source.meta["val"], specs[source]):
                     del specs[source]
         return model
+
+    def _fits(self, weight: torch.Tensor, spec: Any) -> bool:
+        """Tells whether a weight is a matrix, whose columns fill groups where it gets 4 bits."""
+        observer = getattr(spec, "observer_or_fake_quant_ctr", None)
+        in_groups = "INT4WeightObserver" in str(getattr(observer, "p", observer))
+        size = self._algo.group_size if in_groups else 1
+        return weight.dim() >= _MATRIX and weight.shape[-1] % max(size, 1) == 0
 
 
 _edge_of_nncf = GraphConverter.get_edge_params
