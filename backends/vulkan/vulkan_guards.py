@@ -8,6 +8,7 @@ kernels, and the program's report says why.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import vulkan_kernels
@@ -20,6 +21,7 @@ from executorch.backends.vulkan.partitioner.vulkan_partitioner import (
 )
 from executorch.backends.vulkan.patterns import fusable_patterns
 from executorch.backends.vulkan.patterns.quantized_linear import QuantizedLinearMatch
+from torch.export import ExportedProgram
 from torch.fx import Node
 
 _NOWHERE = "no version of Vulkan's runtime has this operator"
@@ -87,9 +89,30 @@ class GuardedPartitioner(VulkanPartitioner):
             result = super().partition(exported_program)
         finally:
             vulkan_partitioner.VulkanSupportedOperators = upstream
+        _keep_state(exported_program)
         # Its runtime gives rows.
         exchanged.fit(exported_program)
         return result
+
+
+def _keep_state(program: ExportedProgram) -> None:
+    """Leaves state to ExecuTorch, but for caches that operators of Vulkan's write in place.
+
+    Vulkan's runtime computes a buffer's new value, and forgets it: each call would begin anew.
+    """
+    signature = program.graph_signature
+    nodes = {node.name: node for node in program.graph.nodes}
+    written = {target: nodes[name] for name, target in signature.buffers_to_mutate.items()}
+    for name, target in signature.inputs_to_buffers.items():
+        if target in written and not _is_in_place(written[target]):
+            nodes[name].meta.pop("delegation_tag", None)
+
+
+def _is_in_place(node: Node) -> bool:
+    """Tells whether an operator wrote a result in place, before the graph was functional."""
+    if node.target is not operator.getitem:
+        return False
+    return "auto_functionalized" in str(node.args[0].target)
 
 
 # Operators that upstream writes for patterns of others, by the patterns' names.

@@ -165,3 +165,23 @@ def test_biases_of_quantized_layers_are_added_apart() -> None:
     assert [len(n.args) for n in layers] == [2, 2, 2, 3]
     assert layers[1].args[0] is layers[0]
     torch.testing.assert_close(changed.module()(sample), expected)
+
+
+class State(nn.Module):
+    """A buffer that each call changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.state.mul_(0.5).add_(x)
+        return torch.tanh(self.state)
+
+
+def test_state_stays_with_executorch() -> None:
+    exported = torch.export.export(State(), (torch.ones(4),))
+    edge = to_edge_transform_and_lower(exported, partitioner=[vulkan_guards.GuardedPartitioner({})])
+    signature = edge.exported_program().graph_signature
+    assert list(signature.buffers_to_mutate.values()) == ["state"]
+    assert "state" in signature.inputs_to_buffers.values()
