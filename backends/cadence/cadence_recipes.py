@@ -115,7 +115,6 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
             edge_compile_config=EdgeCompileConfig(
                 _skip_dim_order=True,
                 _core_aten_ops_exception_list=compiler.TO_EDGE_OP_EXCEPTION_LIST,
-                preserve_ops=compiler.TO_EDGE_PRESERVE_OPS,
             ),
             edge_manager_transform_passes=[optimized],
         ),

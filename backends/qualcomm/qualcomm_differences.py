@@ -24,6 +24,12 @@ def is_computed_otherwise(node: Node, name: str) -> bool:
       name: the operator: "aten.any.dim".
     """
     packet = name.removeprefix("aten.").partition(".")[0]
+    tensors = [*operators.values(node), *operators.inputs(node)]
+    if any(tensor.dtype == torch.bool and tensor.dim() > _PICTURE for tensor in tensors):
+        return True
+    # They end the simulator, or come back as 32 bits.
+    if operators.is_empty(node) or any(tensor.dtype == torch.float64 for tensor in tensors):
+        return True
     return _CHECKS.get(packet, _never)(node)
 
 
@@ -132,6 +138,29 @@ def _pads(node: Node) -> bool:
     return any(_paddings(node))
 
 
+def _convolves_otherwise(node: Node) -> bool:
+    padding = _argument_of_layer(node, 4, "padding", 0)
+    return _multiplies_channels(node) or _is_outside(node, padding)
+
+
+def _argument_of_layer(node: Node, place: int, name: str, default: int) -> Any:
+    return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
+
+
+def _is_outside(node: Node, padding: Any) -> bool:
+    """Tells whether a convolution has windows that lie in a padding as a whole."""
+    sizes = node.args[1].meta["val"].shape[2:]  # type: ignore[union-attr]
+    dilation = _argument_of_layer(node, 5, "dilation", 1)
+    if isinstance(padding, str):
+        return False
+    pads, steps = (
+        [each] * len(sizes) if isinstance(each, int) else [*each] * (len(sizes) // len(each))
+        for each in (padding, dilation)
+    )
+    windows = [step * (size - 1) + 1 for step, size in zip(steps, sizes, strict=True)]
+    return any(pad >= window for pad, window in zip(pads, windows, strict=False))
+
+
 def _multiplies_channels(node: Node) -> bool:
     """Tells whether a dilated convolution makes several channels of each."""
     weight = node.args[1].meta["val"]  # type: ignore[union-attr]
@@ -141,10 +170,14 @@ def _multiplies_channels(node: Node) -> bool:
     return bool(weight.shape[1] == 1 and weight.shape[0] > groups > 1 and max(steps, default=1) > 1)
 
 
-def _has_slopes_of_rows(node: Node) -> bool:
-    """Tells whether each channel of what is no picture has a slope of its own."""
+def _has_slopes_elsewhere(node: Node) -> bool:
+    """Tells whether channels have slopes of their own, but for those of a layer of pictures.
+
+    Only such a layer gives pictures whose channels lie last, as QNN's slopes do.
+    """
     x, slopes = (each.meta["val"] for each in node.args[:2])  # type: ignore[union-attr]
-    return slopes.numel() > 1 and x.dim() != _PICTURE
+    layer = operators.name(node.args[0])  # type: ignore[arg-type]
+    return slopes.numel() > 1 and (x.dim() != _PICTURE or ".conv" not in layer)
 
 
 def _has_odd_divisor(node: Node) -> bool:
@@ -156,6 +189,8 @@ def _has_odd_divisor(node: Node) -> bool:
         return True
     counts = node.args[5] if len(node.args) > 5 else True
     sizes = [node.args[1]] if isinstance(node.args[1], int) else node.args[1]
+    if len(node.args) > 6 and node.args[6]:
+        return True
     is_odd = all(size % 2 for size in sizes) and len({*_paddings(node)}) == 1
     return _pads(node) and not (counts and is_odd)
 
@@ -170,6 +205,34 @@ def _has_places(node: Node) -> bool:
     return any(
         user.target is operator.getitem and user.args[1] == 1 and user.users for user in node.users
     )
+
+
+def _normalizes_otherwise(node: Node) -> bool:
+    return len(node.args[1]) > 1 or _has_more(node)  # type: ignore[arg-type]
+
+
+def _has_more(node: Node) -> bool:
+    """Tells whether anything but a normalization's first result is read."""
+    return any(user.target is operator.getitem and user.args[1] and user.users for user in node.users)
+
+
+def _is_fused_otherwise(node: Node) -> bool:
+    """Tells whether a padding becomes a part of maxima, which leave it out, or of an odd layer."""
+    amounts = [*node.args[1][::2]][::-1]
+    for user in node.users:
+        name = operators.name(user)
+        if "max_pool" in name or (".conv" in name and _is_outside(user, amounts)):
+            return True
+    return False
+
+
+def _has_computed_index(node: Node) -> bool:
+    return bool(node.args[2].op == "call_function")  # type: ignore[union-attr]
+
+
+def _is_number(node: Node) -> bool:
+    value = node.meta["val"]
+    return isinstance(value, torch.Tensor) and value.dim() == 0
 
 
 def _puts_oddly(node: Node) -> bool:
@@ -190,15 +253,23 @@ def _is_flat(node: Node) -> bool:
 _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # Fractions below 0.5 count as zeros, and a single result gets a dimension.
     **dict.fromkeys(("all", "any"), _always),
-    **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_of_rows),
-    **dict.fromkeys(("conv2d", "convolution"), _multiplies_channels),
-    "avg_pool2d": _has_odd_divisor,
+    **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_elsewhere),
+    **dict.fromkeys(("conv2d", "convolution"), _convolves_otherwise),
+    **dict.fromkeys(("avg_pool2d", "avg_pool3d"), _has_odd_divisor),
     **dict.fromkeys(("group_norm", "native_group_norm"), _is_flat),
+    "constant_pad_nd": _is_fused_otherwise,
     "index_put": _puts_oddly,
+    "index_select": _has_computed_index,
+    # It takes NaN for a number.
+    **dict.fromkeys(("isinf", "isnan"), _always),
     "instance_norm": _is_row,
-    "max_pool2d": _is_odd_maximum,
-    "max_pool2d_with_indices": _is_odd_maximum,
+    # Places of maxima end the simulator.
+    **dict.fromkeys(("max", "min"), _has_more),
+    **dict.fromkeys(("max_pool2d", "max_pool2d_with_indices"), _is_odd_maximum),
+    **dict.fromkeys(("adaptive_max_pool3d", "max_pool3d", "max_pool3d_with_indices"), _always),
+    **dict.fromkeys(("layer_norm", "native_layer_norm"), _normalizes_otherwise),
     "_native_batch_norm_legit": _always,
+    **dict.fromkeys(("select", "select_copy"), _is_number),
     "upsample_bilinear2d": _is_unaligned,
     "upsample_nearest2d": _is_no_multiple,
 }

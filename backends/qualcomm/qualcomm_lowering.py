@@ -32,13 +32,16 @@ from executorch.backends.qualcomm import qnn_preprocess
 from executorch.backends.qualcomm._passes import (
     DecomposeDivMode,
     DecomposeFloorDivide,
+    DecomposeMaxPool3d,
     DecomposeRemainder,
+    Remove0DTensor,
 )
 from executorch.backends.qualcomm.partition import qnn_partitioner
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.backends.qualcomm.utils.qnn_manager_lifecycle import QnnManagerRegistry
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from executorch.exir.pass_base import PassResult
 from qualcomm_differences import becomes_whole, is_computed_otherwise, is_other_order
 
 # QNN's own backends, by the options that they were started with.
@@ -129,6 +132,11 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             _take_state(edge_program)
         return result
 
+    def tag_nodes(self, partitions: list[Any], edge_program: torch.export.ExportedProgram) -> None:
+        """As upstream's, which fails without partitions."""
+        if partitions:
+            super().tag_nodes(partitions, edge_program)
+
     def generate_partitions(self, edge_program: torch.export.ExportedProgram) -> list[Any]:
         """Finds partitions; without what only computes constants, which QNN cannot hand out."""
         signature = edge_program.graph_signature
@@ -147,7 +155,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         """Tells of a node that QNN would take whether ExecuTorch computes it."""
         if (node.name, _name(node)) in self._refused:
             return True
-        if is_other_order(node, _name(node)):
+        if is_other_order(node, _name(node)) or is_computed_otherwise(node, _name(node)):
             return True
         if _name(node) in _CASTS:
             given = node.all_input_nodes[0].meta["val"].dtype
@@ -155,8 +163,6 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             becomes_quantized = QCOM_QUANT_ATTRS in node.meta and not given.is_floating_point
             return given == torch.uint8 or becomes_quantized or becomes_whole(node)
         if QCOM_QUANT_ATTRS in node.meta and _is_computed_wrong(node):
-            return True
-        if is_computed_otherwise(node, _name(node)):
             return True
         # QNN counts with 32 bits, and the runtime would read 64 of them.
         results = node.meta["val"] if _has_several(node) else ()
@@ -278,6 +284,9 @@ def install() -> None:
         return
     qnn_partitioner.get_current_qnn_manager = _manager
     qnn_preprocess.get_current_qnn_manager = _manager
+    # They put a row in place of a number of it, and read a picture for a pair of results.
+    Remove0DTensor.remove_ops = frozenset()
+    DecomposeMaxPool3d.call = lambda _, module: PassResult(module, False)
     for each in (DecomposeDivMode, DecomposeFloorDivide, DecomposeRemainder):
         each.call = _with_fractions_only(each.call)
     backend = qnn_preprocess.QnnBackend
@@ -493,6 +502,8 @@ def _is_computed_wrong(node: torch.fx.Node) -> bool:
         amounts = node.args[1]
         is_even = amounts[::2] == amounts[1::2]
         return not is_even or any(_name(user) == _AVERAGE for user in node.users)
+    if _name(node) == "aten.cumsum.default":
+        return True
     if _name(node) == _BATCH_NORM:
         # Of rows it takes the features for channels.
         return node.args[0].meta["val"].dim() != _PICTURE

@@ -22,6 +22,8 @@ from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, Quant
 # With activations of 16 bits.
 _WIDE = (QuantDtype.use_16a8w, QuantDtype.use_16a4w, QuantDtype.use_16a16w)
 _ANNOTATION = "quantization_annotation"
+# Of etbuild.write_out.
+_RULES = ("einsum", "elu", "even_windows", "sum_factor", "uneven_padding")
 
 
 class Quantizer(QnnQuantizer):
@@ -32,7 +34,7 @@ class Quantizer(QnnQuantizer):
         fold_constants(model)
         own_biases(model)
         wide = ("swish",) if self.default_quant_config.quant_dtype in _WIDE else ()
-        write_out_before_quantization(model, "elu", "even_windows", *wide)
+        write_out_before_quantization(model, *_RULES, *wide)
         return super().transform_for_annotation(model)
 
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:

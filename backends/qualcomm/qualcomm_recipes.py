@@ -29,6 +29,8 @@ from vendor_sdk import Sdk
 
 _LIBRARIES = "lib/x86_64-linux-clang"
 _HTP = "libQnnHtp.so"
+# Of etbuild.write_out, for floats.
+_RULES = ("einsum", "elu", "rank", "single_any", "sum_factor", "uneven_padding")
 
 
 def fp16(ctx: RecipeContext) -> ExportRecipe:
@@ -99,7 +101,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
             static_shapes(ctx.label, "QNN"),
             specs.note,
             for_qnn(ctx.label),
-            *([] if precision else [write_out("elu", "rank", "single_any")]),
+            *([] if precision else [write_out(*_RULES)]),
             lambda method, program: passes().transform_for_export_pipeline(program),
         ],
         lowering_recipe=lowering,

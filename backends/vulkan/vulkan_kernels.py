@@ -141,17 +141,10 @@ def _all_stored(weights: Any) -> str:
 def _reduction(node: Node) -> str:
     value = _value(node.args[0])
     dims = [node.args[1]] if isinstance(node.args[1], int) else node.args[1]
-    if value.dim() == _PICTURE and any(dim % _PICTURE == 0 for dim in dims or []):
-        return "Vulkan's runtime ends the process on reductions along the first of four dimensions"
-    return ""
-
-
-def _softmax(node: Node) -> str:
-    value = _value(node.args[0])
     # Pictures of a batch lie behind each other in the dimension of the channels.
-    wrong = (0, 1) if value.shape[0] != 1 else (0,)
-    if value.dim() == _PICTURE and node.args[1] % _PICTURE in wrong:
-        return "Vulkan's runtime ends the process on a softmax along batches or their channels"
+    wrong = (0, 1) if value.shape[:1] != (1,) else (0,)
+    if value.dim() == _PICTURE and any(dim % _PICTURE in wrong for dim in dims or []):
+        return "Vulkan's runtime ends the process on reductions along batches or their channels"
     return ""
 
 
@@ -265,8 +258,8 @@ def mark(program: torch.export.ExportedProgram, inexact_gelu: bool) -> None:
 
 _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "_native_batch_norm_legit_no_training": _normalization_of_batches,
-    "_log_softmax": _softmax,
-    "_softmax": _softmax,
+    "_log_softmax": _reduction,
+    "_softmax": _reduction,
     "_to_copy": _conversion,
     "addmm": _weights(0, 2),
     "avg_pool2d": _pool,

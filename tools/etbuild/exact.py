@@ -7,6 +7,7 @@ tensors, traced with the node's shapes. Graphs without such a node stay as they 
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,7 @@ REASONS: Mapping[str, str] = {
     "byte_numbers": "the kernels refuse numbers that no byte holds, or compute something else",
     "channels_last": "kernels and delegates take rows only",
     "double_remainder": "the kernel computes in 32 bits",
+    "einsum": "the delegate moves dimensions of one element wrong",
     "elu": "the delegate leaves out the factors",
     "empty_padding": "the kernel takes no empty tensors",
     "even_windows": "the delegate averages twice, with a scale that is too small between",
@@ -94,12 +96,14 @@ REASONS: Mapping[str, str] = {
     "one_order": "its strides name two orders, of which kernels and delegates see different ones",
     "padded_average": "the delegate pads with steps of zero, which stand for another number",
     "reflection_pad": "the delegate pads with zeros",
-    "rank": "the delegate's compiler fails on more than four dimensions",
+    "rank": "the delegate fails on more than four dimensions, or moves those of one element wrong",
     "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
     "single_any": "the delegate's result has a dimension too many",
+    "sum_factor": "the delegate leaves out the factor",
     "swish": "the delegate fuses it, and gets it wrong in 16 bits",
     "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
     "scalar_type": "the kernel refuses a fraction beside whole numbers",
+    "uneven_padding": "the delegate reads memory that nothing was written to, or omits a side",
     "weight_order": "the result has the order of the weights, and kernels want it of the input",
     "zero_factor": "the kernel makes NaN of an infinity or a NaN that counts for nothing",
 }
@@ -120,6 +124,7 @@ def write_out(*names: str) -> WriteOut:
           shuffled pixels of tensors whose channels lie last; `lerp` and `index_fill` of any that
           are not in rows.
         "double_remainder": `%` of 64-bit floats.
+        "einsum": `torch.einsum` of two tensors, as a product of matrices.
         "elu": ELU with factors, SELU and CELU, as sums and products of it.
         "empty_padding": padding of tensors without elements.
         "even_windows": averages over windows of even sizes side by side, as averages over 2 x 2
@@ -148,12 +153,15 @@ def write_out(*names: str) -> WriteOut:
           dimensions, with rows first.
         "padded_average": averages over windows whose padding counts, as a padding and averages.
         "rank": permutations of more than four dimensions of which some have one element only, as
-          permutations of the others.
+          permutations of the others, and those that move such dimensions only, as views.
         "reflection_pad": as slices that are turned and joined.
         "scalar_shape": permutations and windows of tensors without dimensions.
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
         "scalar_type": sums and differences of whole numbers and a fraction.
+        "uneven_padding": padding by a number of other sizes before than behind, as even padding of
+          which a part is taken.
         "weight_order": convolutions of rows whose weights have their channels last.
+        "sum_factor": sums and differences of tensors of which one has a factor.
         "swish": SiLU behind anything but a linear layer, written so that no compiler fuses it.
         "single_any": `any` and `all` of whole tensors, as those of a dimension.
         "zero_factor": `torch.addmm` whose first tensor is multiplied by 0, as a product.
@@ -839,6 +847,101 @@ def _padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
     return torch.constant_pad_nd(x, amounts, value) if any(amounts) else x.clone()
 
 
+def _pads_unevenly(node: Node) -> bool:
+    """Tells whether a number is added before a dimension more or less often than behind it."""
+    pad = _argument(node, 1, "pad", ())
+    is_constant = str(node.target).startswith("aten.constant_pad_nd")
+    if not is_constant and _argument(node, 2, "mode", "constant") != "constant":
+        return False
+    pairs = zip(pad[::2], pad[1::2], strict=True)
+    return all(isinstance(n, int) and n >= 0 for n in pad) and any(a != b for a, b in pairs)
+
+
+def _even_padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
+    import torch
+
+    value = kwargs.get("value", rest[-1] if rest and not isinstance(rest[-1], str) else 0) or 0
+    if value:
+        for place in range(len(pad) // 2):
+            dim = x.dim() - 1 - place
+            sizes = [[n if d == dim else size for d, size in enumerate(x.shape)] for n in pad]
+            sides = [torch.full(sizes[2 * place + n], value, dtype=x.dtype) for n in range(2)]
+            x = torch.cat([side for side in (sides[0], x, sides[1]) if side.shape[dim]], dim)
+        return x
+    most = [max(pair) for pair in zip(pad[::2], pad[1::2], strict=True)]
+    shape = list(x.shape)
+    x = torch.constant_pad_nd(x, [amount for amount in most for _ in range(2)], value)
+    for place, amount in enumerate(most):
+        before, after = pad[2 * place : 2 * place + 2]
+        if before != after:
+            dim = len(shape) - 1 - place
+            x = x.narrow(dim, amount - before, shape[dim] + before + after)
+    return x
+
+
+def _is_plain_einsum(node: Node) -> bool:
+    """Tells whether an einsum is a product of two tensors, each label of which goes somewhere."""
+    equation, operands = node.args[:2]
+    if len(operands) != 2 or "->" not in equation:  # type: ignore[arg-type, operator]
+        return False
+    a, b, out = _labels(equation, [each.meta["val"].dim() for each in operands])  # type: ignore
+    single = [label for label in a + b if (label in a) != (label in b)]
+    is_simple = all(len(set(labels)) == len(labels) for labels in (a, b, out))
+    sizes: dict[str, Any] = {}
+    for labels, value in zip((a, b), operands, strict=True):  # type: ignore[arg-type]
+        for label, size in zip(labels, value.meta["val"].shape, strict=True):
+            if not isinstance(size, int) or sizes.setdefault(label, size) != size:
+                return False
+    return is_simple and all(label in out for label in single) and bool(set(a) & set(b) - set(out))
+
+
+def _labels(equation: str, ranks: Sequence[int]) -> list[str]:
+    """The labels of an equation's parts, with some for each "..." that it has."""
+    parts = equation.replace(" ", "").replace("->", ",").split(",")
+    counts = [rank - len(part) + 3 for rank, part in zip(ranks, parts, strict=False)]
+    count = max((n for n, part in zip(counts, parts, strict=False) if "." in part), default=0)
+    free = [letter for letter in string.ascii_letters if letter not in equation][:count]
+    of_parts = [*counts, count]
+    return [p.replace("...", "".join(free[count - n :])) for p, n in zip(parts, of_parts)]
+
+
+def _einsum(equation: str, operands: Sequence[Any], **kwargs: Any) -> Any:
+    import torch
+
+    x, y = operands
+    a, b, out = _labels(equation, [x.dim(), y.dim()])
+    size = dict(zip(a + b, (*x.shape, *y.shape), strict=True))
+    batch = [label for label in out if label in a and label in b]
+    rows, columns = ([c for c in out if c in one and c not in two] for one, two in ((a, b), (b, a)))
+    inner = [label for label in a if label in b and label not in out]
+
+    def laid_out(value: Any, labels: str, *groups: Sequence[str]) -> Any:
+        order = [labels.index(label) for group in (batch, *groups) for label in group]
+        value = value if order == sorted(order) else value.permute(order)
+        shape = [size[c] for c in batch] + [math.prod(size[c] for c in g) for g in groups]
+        return value if list(value.shape) == shape else value.reshape(shape)
+
+    product = torch.matmul(laid_out(x, a, rows, inner), laid_out(y, b, inner, columns))
+    labels = [*batch, *rows, *columns]
+    shape = [size[label] for label in labels]
+    product = product if list(product.shape) == shape else product.reshape(shape)
+    order = [labels.index(label) for label in out]
+    return product if order == sorted(order) else product.permute(order)
+
+
+def _has_sum_factor(node: Node) -> bool:
+    return bool(_argument(node, 2, "alpha", 1) != 1)
+
+
+def _sum_with(operator: str) -> Callable[..., Any]:
+    def function(x: Any, y: Any, alpha: Any = 1) -> Any:
+        if operator.startswith("rsub"):
+            return y - x * alpha
+        return x + y * alpha if operator.startswith("add") else x - y * alpha
+
+    return function
+
+
 def _views_attention(node: Node) -> bool:
     """Tells whether a view is of attention that has been decomposed, and lies otherwise then."""
     import torch
@@ -983,12 +1086,32 @@ def _rows_first(operator: str) -> Callable[..., Any]:
 
 def _has_ones(node: Node) -> bool:
     shape = list(node.meta["val"].shape)
-    return len(shape) > 4 and 1 in shape and set(shape) != {1}
+    if 1 not in shape or set(shape) == {1}:
+        return False
+    return len(shape) > 4 or _moves_ones_only(node)
+
+
+def _moves_ones_only(node: Node) -> bool:
+    shape, order = node.args[0].meta["val"].shape, _order_of(node)  # type: ignore[union-attr]
+    others = [dim for dim in order if shape[dim] != 1]
+    return order != sorted(order) and others == sorted(others)
+
+
+def _order_of(node: Node) -> list[int]:
+    rank = node.args[0].meta["val"].dim()  # type: ignore[union-attr]
+    if str(node.target).startswith("aten.permute"):
+        return [dim % rank for dim in node.args[1]]  # type: ignore[union-attr, operator]
+    order = list(range(rank))
+    first, second = node.args[1:3]
+    order[first], order[second] = order[second], order[first]  # type: ignore[index]
+    return order
 
 
 def _permute_without_ones(x: Any, dims: Sequence[int]) -> Any:
     order = [dim % x.dim() for dim in dims]
     others = [dim for dim in order if x.shape[dim] != 1]
+    if others == sorted(others):
+        return x.reshape([x.shape[dim] for dim in order])
     places = {dim: place for place, dim in enumerate(sorted(others))}
     small = x.reshape([x.shape[dim] for dim in sorted(others)])
     return small.permute([places[dim] for dim in others]).reshape([x.shape[d] for d in order])
@@ -1202,6 +1325,7 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         *(_Rule((name,), _has_other_order, _all_in_rows(name)) for name in _OF_STRIDES),
     ),
     "double_remainder": (_Rule(_REMAINDERS, _is_double, _remainder),),
+    "einsum": (_Rule(("einsum.default",), _is_plain_einsum, _einsum),),
     "elu": (
         _Rule(("elu.default",), _has_scales, _elu),
         _Rule(("celu.default",), _always, _celu),
@@ -1273,6 +1397,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("sum.dim_IntList",), _has_no_dimension, _sum_of_scalar),
     ),
     "scalar_type": tuple(_Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
+    "sum_factor": tuple(
+        _Rule((name,), _has_sum_factor, _sum_with(name))
+        for name in ("add.Tensor", "rsub.Scalar", "rsub.Tensor", "sub.Tensor")
+    ),
     "swish": (
         _Rule(("silu.default",), _is_apart_from_linear, _silu),
         _Rule(("mul.Tensor",), _is_swish, _product_apart),
@@ -1285,6 +1413,7 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         )
         for name in ("all", "any")
     ),
+    "uneven_padding": (_Rule(_PADDINGS, _pads_unevenly, _even_padding),),
     "weight_order": tuple(
         _Rule((name,), _has_other_weights, _in_weights_order(name)) for name in _CONVOLUTIONS
     ),

@@ -45,8 +45,9 @@ class RowsFirst(ExportPass):
 
     def call(self, graph_module: GraphModule) -> PassResult:
         """Changes the graph and those of its branches and loops."""
-        calls = (node for _, node in operators.walk(graph_module))
-        if not any(_wants_rows(n.target, operators.inputs(n), operators.values(n)) for n in calls):
+        calls = [node for _, node in operators.walk(graph_module)]
+        given = [(n.target, operators.inputs(n), operators.values(n)) for n in calls]
+        if not any(_wants_rows(*call) or _makes_rows(*call) for call in given):
             return PassResult(graph_module, False)
         return super().call(graph_module)
 
@@ -55,6 +56,9 @@ class RowsFirst(ExportPass):
         values = pytree.tree_leaves((args, kwargs))
         tensors = operators.values([v.data for v in values if isinstance(v, ProxyValue)])
         results = operators.values(meta.data.get("val"))
+        if _makes_rows(op, tensors, results):
+            order = {"dim_order": sorted(_CHANNELS_LAST), "dtype": results[0].dtype}
+            return super().call_operator(_COPY, args[:1], order, meta)
         if _wants_rows(op, tensors, results):
             args, kwargs = pytree.tree_map(lambda value: self._in_rows(value, meta), (args, kwargs))
         return super().call_operator(op, args, kwargs, meta)
@@ -128,6 +132,13 @@ def _wants_rows(target: Any, tensors: list[torch.Tensor], results: list[torch.Te
     # The kernel would write the rows that it reads.
     is_mixed |= any(map(_may_be_last, tensors)) and any(map(has_channels_last, results))
     return is_mixed or _reads_rows(target, tensors)
+
+
+def _makes_rows(target: Any, tensors: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
+    """Tells whether a copy would have to make rows: kernels without orders only copy bytes."""
+    if str(getattr(target, "_op", target)) not in ("aten.clone.default", "aten._to_copy.default"):
+        return False
+    return has_channels_last(tensors[0]) and not has_channels_last(results[0])
 
 
 def _may_be_last(tensor: torch.Tensor) -> bool:
