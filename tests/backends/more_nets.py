@@ -237,6 +237,39 @@ class Curves(nn.Module):
         return torch.cat([nn.functional.selu(x), nn.functional.celu(x, 0.7), norm], -1)
 
 
+class Total(nn.Module):
+    """State that is changed in place, and a shift register whose views are written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.out = nn.Linear(8, 8), nn.Linear(24, 4)
+        self.register_buffer("total", torch.zeros(1, 8))
+        self.register_buffer("past", torch.zeros(1, 3, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, 8) to (1, 4)."""
+        x = self.layer(x)
+        self.total.mul_(0.5).add_(x)
+        self.past[:, :-1] = self.past[:, 1:].clone()
+        self.past[:, -1] = torch.tanh(self.total)
+        return self.out(self.past.flatten(1))
+
+
+class Volumes(nn.Module):
+    """Maxima over windows of three dimensions, of two, and over a dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.out = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(32, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, 3, 12, 12) to (1, 6)."""
+        x = torch.relu(self.layer(x)).unsqueeze(2)
+        x = nn.functional.max_pool3d(x, (1, 2, 2)).squeeze(2)
+        x = self.out(nn.functional.adaptive_max_pool2d(x, 2).flatten(1))
+        return torch.cat([x, x.max(1, keepdim=True)[0]], 1)
+
+
 class Sorted(nn.Module):
     """Values in order beside their places, and whole numbers that are divided."""
 
@@ -298,6 +331,16 @@ def _lengths() -> _Methods:
     return {"forward": Method(Norms(), (torch.randn(1, 5, 32),), shapes, test_inputs=others)}
 
 
+def _signals() -> _Methods:
+    """Padded convolutions over four to sixty-four steps."""
+    net = nn.Sequential(
+        nn.Conv1d(4, 16, 3, padding=1), nn.SiLU(), nn.Conv1d(16, 4, 3, padding=2, dilation=2)
+    )
+    shapes = ({2: torch.export.Dim("length", min=4, max=64)},)
+    others = [(torch.randn(1, 4, n),) for n in (4, 64)]
+    return {"forward": Method(net, (torch.randn(1, 4, 20),), shapes, test_inputs=others)}
+
+
 NETS: dict[str, Callable[[], _Methods]] = {
     "averages": lambda: _one(Averages(), 1, 3, 16, 16),
     "causal": lambda: _one(Causal(), 1, 9, 32),
@@ -312,14 +355,17 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "pooled": lambda: _one(Pooled(), 1, 3, 32, 32),
     "rows": _rows,
     "shuffled": lambda: _one(_shuffled(), 1, 4, 6, 6),
+    "signals": _signals,
     "sizes": _sizes,
     "sorted": lambda: {
         "forward": Method(Sorted(), (torch.randn(2, 16), torch.tensor([7, -5, 3, -3])))
     },
     "sound": lambda: _one(Sound(), 1, 4, 32),
     "styled": lambda: _one(Styled(), 1, 3, 10, 10),
+    "total": lambda: _one(Total(), 1, 8),
     "transposed": lambda: _one(_transposed(), 1, 4, 8, 8),
     "twice": lambda: _one(Twice(), 1, 4, 8, 8),
+    "volumes": lambda: _one(Volumes(), 1, 3, 12, 12),
     "windows": lambda: _one(Windows(), 1, 8, 8, 16),
     "words": lambda: {"forward": Method(Words(), (torch.tensor([[0, 1, 50, 99]]),))},
 }
