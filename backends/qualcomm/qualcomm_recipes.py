@@ -194,11 +194,17 @@ def quantizer(chip: Any, precision: str) -> Any:
     """
     import qualcomm_quantizer
     from executorch.backends.qualcomm.quantizer.quantizer import QuantDtype
+    from torchao.quantization.pt2e import MinMaxObserver
 
     # Upstream switches it off on some vendors' CPUs only, and calibration would differ.
     torch.backends.mkldnn.set_flags(False)
     made = qualcomm_quantizer.Quantizer(soc_model=chip)
     made.set_default_quant_config(
-        QuantDtype[precision], is_conv_per_channel=True, is_linear_per_channel=True
+        QuantDtype[precision],
+        is_conv_per_channel=True,
+        is_linear_per_channel=True,
+        # By default, upstream's ranges are those of the first input, which others change by a
+        # hundredth each.
+        act_observer=MinMaxObserver,
     )
     return made
