@@ -22,6 +22,36 @@ _PICTURE = 4
 _TEXEL = 4
 
 
+# What was seen to take tensors of more than four dimensions, which no part may take or give.
+_OF_MANY_DIMENSIONS = (
+    "aten.permute_copy.",
+    "aten.select_copy.",
+    "aten.view_copy.",
+    "dim_order_ops._clone_dim_order.",
+)
+
+
+def _is_large(node: Node) -> bool:
+    value = _value(node)
+    return value is not None and value.dim() > _PICTURE
+
+
+def _stays_within(node: Node) -> bool:
+    """Tells whether only such operators exchange large tensors with a node, or among each other."""
+    known, left = {node}, [node]
+    while left:
+        each = left.pop()
+        if not getattr(each.target, "__name__", "").startswith(_OF_MANY_DIMENSIONS):
+            return False
+        around = [
+            *filter(_is_large, each.all_input_nodes),
+            *(each.users if _is_large(each) else ()),
+        ]
+        left += [other for other in around if other not in known]
+        known.update(around)
+    return True
+
+
 def refusal(node: Node) -> str:
     """Says why Vulkan must not get a call; empty: it may."""
     name = getattr(node.target, "__name__", "")
@@ -37,6 +67,8 @@ def refusal(node: Node) -> str:
         return "Vulkan's runtime ends the process on weights of more than four dimensions"
     if any(value.dim() > _PICTURE and _is_dynamic(value) for value in values if value is not None):
         return "Vulkan's runtime ends the process on dynamic sizes of more than four dimensions"
+    if any(map(_is_large, (node, *node.all_input_nodes))) and not _stays_within(node):
+        return "Vulkan's runtime ends the process on more than four dimensions"
     if _is_constant(node):
         return "it is a constant, which ExecuTorch computes as fast"
     if not is_conversion and any(map(_is_computed_number, node.all_input_nodes)):
@@ -88,7 +120,10 @@ def _convolution(node: Node) -> str:
     transposed, groups, dilation = node.args[6], node.args[8], node.args[5]
     shape = list(_value(weight).shape)
     if _value(x).dim() != 4:
-        return ""
+        # It reads on in memory, where a longer row lay before.
+        varies = not isinstance(_value(x).shape[-1], int)
+        is_wrong = varies and any(node.args[4])
+        return "Vulkan computes padded rows of dynamic lengths wrong" if is_wrong else ""
     if transposed and max(dilation) > 1:
         return "Vulkan's runtime ends the process on dilated transposed convolutions"
     if groups == 1:

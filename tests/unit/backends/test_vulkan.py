@@ -35,7 +35,9 @@ class Net(nn.Module):
 def refused(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
     """Lowers a net for Vulkan; returns the operators that our guards refused, and why."""
 
-    def lowered(net: nn.Module, *inputs: torch.Tensor, runtime: str = "") -> dict[str, str]:
+    def lowered(
+        net: nn.Module, *inputs: torch.Tensor, runtime: str = "", shapes: Any = None
+    ) -> dict[str, str]:
         reasons: dict[str, str] = {}
         refusal = vulkan_guards._Supported._refusal
 
@@ -46,7 +48,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
             return reason
 
         monkeypatch.setattr(vulkan_guards._Supported, "_refusal", noted)
-        exported = torch.export.export(net.eval(), inputs)
+        exported = torch.export.export(net.eval(), inputs, dynamic_shapes=shapes)
         partitioner = vulkan_guards.GuardedPartitioner({}, runtime)
         edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
         left = {getattr(n.target, "__name__", "") for n in edge.exported_program().graph.nodes}
@@ -185,3 +187,35 @@ def test_state_stays_with_executorch() -> None:
     signature = edge.exported_program().graph_signature
     assert list(signature.buffers_to_mutate.values()) == ["state"]
     assert "state" in signature.inputs_to_buffers.values()
+
+
+@pytest.mark.parametrize(("padding", "varies"), [(1, True), (0, True), (1, False)])
+def test_rows_of_dynamic_lengths(
+    refused: Callable[..., dict[str, str]], padding: int, varies: bool
+) -> None:
+    net = nn.Conv1d(4, 4, 3, padding=padding)
+    shapes = ({2: torch.export.Dim("n", min=4, max=9)},) if varies else None
+    left = refused(net, torch.ones(1, 4, 8), shapes=shapes)
+    assert bool(left) == (padding > 0 and varies)
+
+
+@pytest.mark.parametrize("shape", [(3, 16), (1, 16, 32), (1, 16, 8, 4)])
+def test_group_norms_of_pictures_only(
+    refused: Callable[..., dict[str, str]], shape: tuple[int, ...]
+) -> None:
+    assert bool(refused(nn.GroupNorm(4, 16), torch.ones(shape))) == (len(shape) != 4)
+
+
+def test_more_than_four_dimensions(refused: Callable[..., dict[str, str]]) -> None:
+    """Within a part views and permutations; no part takes or gives such tensors."""
+
+    def windows(x: torch.Tensor) -> torch.Tensor:
+        return x.view(2, 2, 2, 2, 2).permute(0, 2, 1, 3, 4).reshape(2, 16)
+
+    def refusals(function: Callable[[torch.Tensor], torch.Tensor], *shape: int) -> set[str]:
+        reasons = refused(Net(function), torch.ones(shape))
+        return {name for name, reason in reasons.items() if "more than four" in reason}
+
+    assert not refusals(windows, 4, 8)
+    assert refusals(lambda x: windows(x).view(2, 2, 2, 2, 2), 4, 8) == {"aten.view_copy.default"}
+    assert "aten.slice_copy.Tensor" in refusals(lambda x: x[:, 1:], 2, 3, 1, 1, 2)
