@@ -1,8 +1,9 @@
 """Keeps from MLX what upstream's lowering for it (ExecuTorch 1.5.1) computes wrong.
 
 Its partitioner runs the handler of each operator, and what a handler raises is the reason for which
-the operator is decomposed, or stays with ExecuTorch. `install` has handlers refuse more. Its pass that joins casts leaves out those in
-between, also where they round; `passes` has another in its place.
+the operator is decomposed, or stays with ExecuTorch. `install` has handlers refuse more. Its pass
+that joins casts leaves out those in between, also where they round; `passes` has another in its
+place.
 """
 
 from __future__ import annotations
@@ -209,7 +210,19 @@ def _fits(padding: Any, dilation: Any, weight: Node) -> bool:
 _ALONG = frozenset(
     {
         *("_log_softmax", "_softmax", "all", "amax", "amin", "any", "argmax", "argmin", "argsort"),
-        *("cumsum", "flip", "logsumexp", "max", "mean", "min", "prod", "roll", "sort", "std", "sum"),
+        *(
+            "cumsum",
+            "flip",
+            "logsumexp",
+            "max",
+            "mean",
+            "min",
+            "prod",
+            "roll",
+            "sort",
+            "std",
+            "sum",
+        ),
         *("topk", "var"),
     }
 )

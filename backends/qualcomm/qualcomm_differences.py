@@ -213,7 +213,9 @@ def _normalizes_otherwise(node: Node) -> bool:
 
 def _has_more(node: Node) -> bool:
     """Tells whether anything but a normalization's first result is read."""
-    return any(user.target is operator.getitem and user.args[1] and user.users for user in node.users)
+    return any(
+        user.target is operator.getitem and user.args[1] and user.users for user in node.users
+    )
 
 
 def _is_fused_otherwise(node: Node) -> bool:
@@ -257,7 +259,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("conv2d", "convolution"), _convolves_otherwise),
     **dict.fromkeys(("avg_pool2d", "avg_pool3d"), _has_odd_divisor),
     **dict.fromkeys(("group_norm", "native_group_norm"), _is_flat),
-    "constant_pad_nd": _is_fused_otherwise,
+    **dict.fromkeys(("constant_pad_nd", "pad"), _is_fused_otherwise),
     "index_put": _puts_oddly,
     "index_select": _has_computed_index,
     # It takes NaN for a number.

@@ -153,6 +153,10 @@ class _Supported(VulkanSupportedOperators):
         name = getattr(node.target, "__name__", "")
         if name in _NEVER:
             return _NOWHERE
+        if vulkan_kernels.is_stored_number(node) and not any(
+            user.op == "call_function" and self._is_node_supported(user) for user in node.users
+        ):
+            return "nothing that Vulkan takes reads this number"
         if name in _FUSED_ONLY and not self._leads_to_fused(node):
             return f"{_NOWHERE} outside of a quantized linear layer"
         if name == _WEIGHT and node not in self._fused and not _is_weight_of_linear(node):

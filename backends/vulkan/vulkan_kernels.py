@@ -57,7 +57,7 @@ def refusal(node: Node) -> str:
     name = getattr(node.target, "__name__", "")
     values = [_value(each) for each in (node, *node.all_input_nodes)]
     # Conversions of numbers are part of what reads them.
-    is_conversion = _CHECKS.get(name.rpartition(".")[0].removeprefix("aten.")) is _conversion
+    is_conversion = _is_conversion(node)
     if values[0] is not None and values[0].dim() == 0 and not is_conversion:
         return "Vulkan's runtime ends the process on results without dimensions"
     if operators.is_empty(node):
@@ -92,7 +92,7 @@ def _is_constant(node: Node) -> bool:
 
     Weights that are transposed or dequantized belong to what reads them.
     """
-    return not _is_weight(node) and _is_fixed(node)
+    return not _is_weight(node) and not is_stored_number(node) and _is_fixed(node)
 
 
 def _is_fixed(node: Node) -> bool:
@@ -107,8 +107,22 @@ def _is_weight(node: Node) -> bool:
 
 def _is_computed_number(node: Node) -> bool:
     value = _value(node)
-    is_stored = node.op == "placeholder" and _is_fixed(node)
-    return value is not None and value.dim() == 0 and not is_stored
+    return value is not None and value.dim() == 0 and not is_stored_number(node)
+
+
+def is_stored_number(node: Node) -> bool:
+    """Tells whether a tensor without dimensions is one of the program's, converted at most."""
+    value = _value(node)
+    if value is None or value.dim() != 0:
+        return False
+    if node.op == "placeholder":
+        return _is_fixed(node)
+    return _is_conversion(node) and is_stored_number(node.args[0])
+
+
+def _is_conversion(node: Node) -> bool:
+    name = getattr(node.target, "__name__", "").rpartition(".")[0].removeprefix("aten.")
+    return _CHECKS.get(name) is _conversion
 
 
 def _takes(node: Node) -> str:
@@ -132,6 +146,13 @@ def _convolution(node: Node) -> str:
         return f"Vulkan computes convolutions in groups wrong: got {groups} groups"
     if tuple(shape[2:]) not in _DEPTHWISE:
         return f"Vulkan computes depthwise convolutions of {shape[2]} × {shape[3]} wrong"
+    return ""
+
+
+def _padding(node: Node) -> str:
+    is_fused = any("convolution" in operators.name(user) for user in node.users)
+    if is_fused and len(node.args) > 2 and node.args[2]:
+        return "Vulkan's runtime ends the process on it before a convolution, but for zeros"
     return ""
 
 
@@ -185,7 +206,8 @@ def _reduction(node: Node) -> str:
 
 def _nearest(node: Node) -> str:
     before, after = _value(node.args[0]).shape[2:], _value(node).shape[2:]
-    if all(isinstance(n, int) and (n % m == 0 or m % n == 0) for m, n in zip(before, after)):
+    sizes = list(zip(before, after, strict=True))
+    if all(isinstance(n, int) and (n % m == 0 or m % n == 0) for m, n in sizes):
         return _factors(node, 2)
     return f"Vulkan picks other pixels unless sizes are multiples: {[*before]} to {[*after]}"
 
@@ -198,7 +220,7 @@ def _factors(node: Node, place: int) -> str:
     before, after = _value(node.args[0]).shape[2:], _value(node).shape[2:]
     given = [each for each in node.args[place:] if each is not None]
     factors = given[0] if given and isinstance(given[0], list | tuple) else given
-    if all(m * f == n for m, n, f in zip(before, after, factors)):
+    if not factors or all(m * f == n for m, n, f in zip(before, after, factors, strict=True)):
         return ""
     return "Vulkan's runtime ends the process on a factor that is not the ratio of sizes"
 
@@ -299,6 +321,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "addmm": _weights(0, 2),
     "avg_pool2d": _pool,
     "clamp": _clamp,
+    "constant_pad_nd": _padding,
     "convolution": _convolution,
     "copy": _copy,
     "dim_order_ops._clone_dim_order": _conversion,

@@ -812,8 +812,11 @@ def _max_pool_backward(
 def _cuts_off(node: Node) -> bool:
     import torch
 
+    mode = _argument(node, 2, "mode", "constant")
     amounts = [n for n in _argument(node, 1, "pad", ()) if isinstance(n, int)]
-    return min(amounts, default=0) < 0 and isinstance(node.meta["val"], torch.Tensor)
+    is_number = str(node.target).startswith("aten.constant_pad_nd") or mode == "constant"
+    is_mended = is_number or mode == "replicate"
+    return is_mended and min(amounts, default=0) < 0 and isinstance(node.meta["val"], torch.Tensor)
 
 
 def _pads_nothing(node: Node) -> bool:
@@ -830,21 +833,27 @@ def _padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
     mode = kwargs.get("mode", rest[0] if rest and isinstance(rest[0], str) else "constant")
     if mode != "constant":
         # What is padded may be what is cut off.
-        wide = torch.nn.functional.pad(x, [max(amount, 0) for amount in pad], mode)
-        return torch.constant_pad_nd(wide, [min(amount, 0) for amount in pad])
+        x = torch.nn.functional.pad(x, [max(amount, 0) for amount in pad], mode)
+        return _cut(x, pad).clone()
     value = kwargs.get("value", rest[-1] if rest and not isinstance(rest[-1], str) else 0) or 0
     around = [sum(pad[2 * place : 2 * place + 2]) for place in range(len(pad) // 2)]
     shape = [*x.shape[: x.dim() - len(around)]]
     shape += [size + more for size, more in zip(x.shape[len(shape) :], around[::-1], strict=True)]
+    x = _cut(x, pad)
+    if any(isinstance(size, int) and size == 0 for size in (*x.shape, *shape)):
+        return torch.full(shape, value, dtype=x.dtype)
+    amounts = [max(amount, 0) for amount in pad]
+    return torch.constant_pad_nd(x, amounts, value) if any(amounts) else x.clone()
+
+
+def _cut(x: Any, pad: Sequence[int]) -> Any:
+    """What negative amounts of a padding leave of a tensor."""
     for place in range(len(pad) // 2):
         before, after = (-min(amount, 0) for amount in pad[2 * place : 2 * place + 2])
         if before or after:
             dim = x.dim() - 1 - place
             x = x.narrow(dim, before, x.shape[dim] - before - after)
-    if any(isinstance(size, int) and size == 0 for size in (*x.shape, *shape)):
-        return torch.full(shape, value, dtype=x.dtype)
-    amounts = [max(amount, 0) for amount in pad]
-    return torch.constant_pad_nd(x, amounts, value) if any(amounts) else x.clone()
+    return x
 
 
 def _pads_unevenly(node: Node) -> bool:
@@ -902,7 +911,9 @@ def _labels(equation: str, ranks: Sequence[int]) -> list[str]:
     count = max((n for n, part in zip(counts, parts, strict=False) if "." in part), default=0)
     free = [letter for letter in string.ascii_letters if letter not in equation][:count]
     of_parts = [*counts, count]
-    return [p.replace("...", "".join(free[count - n :])) for p, n in zip(parts, of_parts)]
+    return [
+        p.replace("...", "".join(free[count - n :])) for p, n in zip(parts, of_parts, strict=True)
+    ]
 
 
 def _einsum(equation: str, operands: Sequence[Any], **kwargs: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 import vulkan_guards
 import vulkan_recipes
 from executorch.exir import to_edge_transform_and_lower
@@ -219,3 +220,48 @@ def test_more_than_four_dimensions(refused: Callable[..., dict[str, str]]) -> No
     assert not refusals(windows, 4, 8)
     assert refusals(lambda x: windows(x).view(2, 2, 2, 2, 2), 4, 8) == {"aten.view_copy.default"}
     assert "aten.slice_copy.Tensor" in refusals(lambda x: x[:, 1:], 2, 3, 1, 1, 2)
+
+
+_X, _P = torch.randn(3, 4, 8), torch.randn(2, 4, 6, 8)
+_RATIO = "Vulkan's runtime ends the process on a factor that is not the ratio of sizes"
+_STORED = "Vulkan's runtime ends the process on weights that are computed or left out"
+
+
+def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
+    """Whole ones, too, which are converted, are no constants that stay outside."""
+    assert refused(Net(lambda x: x * 2 - 1), _X) == {}
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize(
+    ("function", "x", "operator", "reason"),
+    [
+        (lambda x: F.layer_norm(x, (8,)), _X, "native_layer_norm.default", _STORED),
+        (lambda x: x.softmax(1), _P, "_softmax.default", "along batches or their channels"),
+        (lambda x: x.amax(0, keepdim=True), _P, "amax.default", "along batches or their channels"),
+        (F.gelu, _X, "gelu.default", 'unless allow_inexact has "gelu"'),
+        (lambda x: x[:, :0] * 2, _X, "mul.Tensor", "tensors without elements"),
+        (lambda x: x.long() * 3, _X, "mul.Tensor", "whole numbers with 32 bits"),
+        (lambda x: x.bool(), _X, "_to_dim_order_copy.default", "conversions to booleans"),
+        (
+            lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear"),
+            _P,
+            "upsample_bilinear2d.vec",
+            _RATIO,
+        ),
+        (lambda x: F.interpolate(x, size=(5, 7)), _P, "upsample_nearest2d.vec", "are multiples"),
+        (lambda x: torch.div(x, 0.7, rounding_mode="trunc"), _X, "div.Tensor_mode", "rounds"),
+        (lambda x: F.group_norm(x, 2), _X, "native_group_norm.default", "four dimensions"),
+    ],
+)
+def test_what_it_computes_wrong(
+    refused: Callable[..., dict[str, str]],
+    function: Callable[..., Any],
+    x: torch.Tensor,
+    operator: str,
+    reason: str,
+) -> None:
+    reasons = refused(Net(function), x)
+    found = [said for name, said in reasons.items() if name.endswith(operator)]
+    assert found, reasons
+    assert reason in found[0]

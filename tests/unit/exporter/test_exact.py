@@ -37,8 +37,8 @@ class Function(torch.nn.Module):
 NAN = torch.nan
 # Rules for delegates that the kernels need none of.
 DELEGATES = (
-    *("elu", "even_windows", "hard_sigmoid", "hardtanh", "padded_average", "rank"),
-    *("reflection_pad", "swish"),
+    *("einsum", "elu", "even_windows", "hard_sigmoid", "hardtanh", "padded_average", "rank"),
+    *("reflection_pad", "sum_factor", "swish", "uneven_padding"),
 )
 
 
@@ -137,6 +137,45 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         )
         for padding in ((1, 2, 3, 0), (0, 0, 1, 1), (10, 10, 8, 8), (4, -1, -2, 3))
     },
+    **{
+        f"uneven padding {padding} {value}": (
+            lambda x, padding=padding, value=value: F.pad(x, padding, value=value) * 1.0,
+            (PICTURE,),
+        )
+        for padding in ((2, 0, 1, 3), (0, 2), (0, 0, 3, 0), (1, 1, 0, 2))
+        for value in (0.0, 1.5)
+    },
+    **{
+        f"replicated and cut {padding}": (
+            lambda x, padding=padding: F.pad(x, padding, mode="replicate") * 1.0,
+            (PICTURE,),
+        )
+        for padding in ((5, -4, -4, 3), (-2, 1, 0, 0), (12, -11, 1, -2))
+    },
+    **{
+        f"einsum {equation}": (
+            lambda x, y, equation=equation: torch.einsum(equation, x, y),
+            (torch.randn(*first), torch.randn(*second)),
+        )
+        for equation, first, second in (
+            ("ij,kj->ik", (3, 4), (5, 4)),
+            ("ij,kj->ki", (3, 4), (5, 4)),
+            ("...ij,kj->...ik", (2, 3, 4), (5, 4)),
+            ("bqhd,bkhd->bhqk", (1, 3, 2, 4), (1, 5, 2, 4)),
+            ("bhqk,bkhd->bqhd", (1, 2, 3, 5), (1, 5, 2, 4)),
+            ("bcd,cde->be", (2, 3, 4), (3, 4, 5)),
+            ("i,j->ij", (3,), (4,)),
+        )
+    },
+    "sums with factors": (
+        lambda x: (
+            torch.add(x, x.exp(), alpha=-0.25),
+            torch.sub(x, x.exp(), alpha=3),
+            torch.rsub(x, 2.5, alpha=1.5),
+            torch.rsub(x, x.exp(), alpha=1.5),
+        ),
+        (X,),
+    ),
     **{
         f"padded average {settings}": (
             lambda x, settings=settings: F.avg_pool2d(x, *settings),

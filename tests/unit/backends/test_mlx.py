@@ -1,0 +1,75 @@
+"""What MLX's recipes leave to ExecuTorch, as upstream's lowering would compute something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mlx_recipes
+import pytest
+import torch
+import torch.nn.functional as F
+from etbuild import Method, ModelSpec, Options, RecipeContext
+from etlower import operators, stages
+from etlower.progress import Progress
+from torch import nn
+
+X = torch.randn(2, 3, 4, 6)
+PLACES = torch.tensor([0, 2, 1])
+
+
+class Function(nn.Module):
+    """Calls a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+def lowered(function: Callable[..., Any], x: torch.Tensor = X) -> tuple[set[str], list[Any]]:
+    """Operators that ExecuTorch computes, and the graphs of MLX's parts."""
+    found: list[Any] = []
+    recipe = mlx_recipes.fp32(RecipeContext(Options({}, "//:r"), "//:r"))
+    spec = ModelSpec({"forward": Method(Function(function), (x,))})
+    watch = stages.Watch(lowered=lambda edge: found.append(edge.exported_program("forward")))
+    stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    [program] = found
+    names = [operators.name(node) for node in program.graph.nodes]
+    left = {name.split(".")[1] for name in names if name}
+    modules = [m for _, m in program.graph_module.named_children()]
+    return left, [m.original_module.graph for m in modules if hasattr(m, "original_module")]
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x: (x * 2)[:, PLACES, PLACES], "index"),
+        (lambda x: F.conv_transpose2d(x, torch.ones(3, 2, 1, 1), padding=1), "convolution"),
+        (lambda x: F.max_pool2d(x, 2, return_indices=True)[1], "max_pool2d_with_indices"),
+        (lambda x: (x * 2).var(1, correction=1.5), "var"),
+        (lambda x: (x * 2).sum(None, True), "sum"),
+        (lambda x: x[:, :0].abs(), "abs"),
+        (lambda x: (x * 2).sort(descending=True), "topk"),
+    ],
+)
+def test_what_stays(function: Callable[..., Any], operator: str) -> None:
+    assert operator in lowered(function)[0]
+
+
+def test_casts_that_round_stay_in_a_part() -> None:
+    """Upstream joins a cast with the one before it, whatever that cuts off."""
+    _, [part] = lowered(lambda x: ((x * 3).int().float(), x.half().float()))
+    casts = [n.meta["val"].dtype for n in part.nodes if "_to_copy" in operators.name(n)]
+    assert {torch.float16, torch.int32} <= set(casts)
+
+
+def test_parts_get_rows() -> None:
+    """Inputs whose channels lie last get them before a part, and outputs behind it."""
+    last = X.to(memory_format=torch.channels_last)
+    left, [part] = lowered(lambda x: x.tanh() * 2, last)
+    assert "_to_dim_order_copy" in left
+    assert all(node.meta["val"].is_contiguous() for node in part.find_nodes(op="placeholder"))
