@@ -2,8 +2,7 @@
 
 Its partitioner runs the handler of each operator, and what a handler raises is the reason for which
 the operator is decomposed, or stays with ExecuTorch. `install` has handlers refuse more. Its pass
-that joins casts leaves out those in between, also where they round; `passes` has another in its
-place.
+that joins casts leaves out those in between, also where they round; `passes` replaces it.
 """
 
 from __future__ import annotations

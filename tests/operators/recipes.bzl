@@ -32,7 +32,6 @@ _HALF = _FLOATS + ["--precision=float16"]
 RECIPES = [
     # What VGF has is the same graph.
     _recipe("arm", "tosa_fp", per_operator = 1, words = _FLOATS),
-    _recipe("arm", "tosa_int8", per_operator = 1, words = _FLOATS),
     _recipe("cadence", "fp32", per_operator = 2, words = _FLOATS),
     _recipe("mlx", "fp32", per_operator = 2, words = _FLOATS),
     _recipe("openvino", "fp32", per_operator = 2, words = ["--precision=bfloat16"]),

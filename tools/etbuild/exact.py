@@ -847,7 +847,7 @@ def _padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
 
 
 def _cut(x: Any, pad: Sequence[int]) -> Any:
-    """What negative amounts of a padding leave of a tensor."""
+    """A tensor without the elements that negative amounts of a padding cut off."""
     for place in range(len(pad) // 2):
         before, after = (-min(amount, 0) for amount in pad[2 * place : 2 * place + 2])
         if before or after:

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, LowerAgain
-from etlower import operators
 from torch.export import ExportedProgram
 from torch.export.graph_signature import (
     ExportGraphSignature,
@@ -26,6 +25,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
+from etlower import operators
 
 # Operators of a model that a compiler fails on, one after the other, until the build fails.
 _MOST = 24

@@ -1,4 +1,4 @@
-"""What MLX's recipes leave to ExecuTorch, as upstream's lowering would compute something else."""
+"""MLX's recipes leave to ExecuTorch whatever upstream's lowering would compute otherwise."""
 
 from __future__ import annotations
 
