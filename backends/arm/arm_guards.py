@@ -59,20 +59,15 @@ def _approximates(node: torch.fx.Node) -> bool:
     """Tells whether a function of floats would be an approximation; in 8 bits it is a table."""
     given = node.all_input_nodes
     is_table = any("dequantize" in operators.name(value) for value in given)
-    return _packet(node) in _APPROXIMATE and not is_table
+    return operators.packet(node) in _APPROXIMATE and not is_table
 
 
 def _rounds(node: torch.fx.Node) -> bool:
     """Tells whether a cast of fractions would round them, where torch cuts them off."""
     results, given = operators.values(node), operators.inputs(node)
-    if _packet(node) not in _CASTS or not results or not given:
+    if operators.packet(node) not in _CASTS or not results or not given:
         return False
     return results[0].dtype in _SMALL and given[0].is_floating_point()
-
-
-def _packet(node: torch.fx.Node) -> str:
-    """Name of an operator without its namespace and its overload."""
-    return operators.name(node).partition(".")[2].partition(".")[0]
 
 
 def install() -> None:

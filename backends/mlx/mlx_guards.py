@@ -140,8 +140,7 @@ def _keeps_all(cast: Node) -> bool:
 
 def _is_along_nothing(node: Node) -> bool:
     """Tells whether a number is reduced along a dimension, or all dimensions are kept as one."""
-    _, _, name = operators.name(node).partition(".")
-    if name.partition(".")[0] not in _ALONG:
+    if operators.packet(node) not in _ALONG:
         return False
     return operators.inputs(node)[0].dim() == 0 or node.args[1:3] == (None, True)
 

@@ -63,13 +63,11 @@ def _is_copy(node: Node, sources: Sequence[Node]) -> bool:
     tensors = [*operators.values(node), *(t for value in sources for t in operators.values(value))]
     kinds = {(tensor.dtype, tuple(tensor.shape)) for tensor in tensors}
     return (
-        len(sources) == 1 and len(tensors) == _PAIR and len(kinds) == 1 and _packet(node) in _MOVES
+        len(sources) == 1
+        and len(tensors) == _PAIR
+        and len(kinds) == 1
+        and operators.packet(node) in _MOVES
     )
-
-
-def _packet(node: Node) -> str:
-    """Name of an operator without its namespace and its overload."""
-    return operators.name(node).partition(".")[2].partition(".")[0]
 
 
 def is_wrong(node: Node) -> bool:
@@ -82,7 +80,7 @@ def is_wrong(node: Node) -> bool:
         return True
     if any(t.numel() == 0 for t in (*results, *operators.inputs(node))):
         return True
-    name = _packet(node)
+    name = operators.packet(node)
     if name in _WRAPPING and any(t.dtype in _BYTES for t in results):
         return True
     # It takes a correction that is left open for none.

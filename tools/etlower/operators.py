@@ -26,6 +26,11 @@ def name(node: Node) -> str:
     return str(overload) if node.op == "call_function" and isinstance(overload, OpOverload) else ""
 
 
+def packet(node: Node) -> str:
+    """Name of an operator without its namespace and its overload: "add"; empty: it calls none."""
+    return name(node).partition(".")[2].partition(".")[0]
+
+
 def values(value: Any) -> list[torch.Tensor]:
     """The tensors among a node's arguments or results; unset ones are left out."""
     if isinstance(value, Node):
