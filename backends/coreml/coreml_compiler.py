@@ -11,7 +11,7 @@ from typing import Any
 
 from etbuild import BuildError, LowerAgain
 from etlower import constant_results, operators
-from etlower.refusals import Snapshot
+from etlower.refusals import Snapshot, succeeding
 from executorch.backends.apple.coreml.compiler import coreml_preprocess as upstream
 
 # Operators of a model that coremltools refuses, one after the other, until the build fails.
@@ -55,15 +55,7 @@ def _leave_out(before: Snapshot, converter: Any, error: Exception) -> None:
       LowerAgain: it is left to ExecuTorch in the next attempt.
       BuildError: no operator is found, or too many were left out, or none may be.
     """
-
-    def converts(program: Any) -> bool:
-        try:
-            converter(program)
-        except Exception:
-            return False
-        return True
-
-    node = before.first_refused(converts)
+    node = before.first_refused(succeeding(converter))
     name = getattr(node.target, "__name__", "").lower() if node is not None else ""
     if name and _skipped is not None and name not in _skipped and len(_skipped) < _MOST_REFUSED:
         _skipped.append(name)

@@ -74,6 +74,7 @@ class GuardedPartitioner(VulkanPartitioner):
 
     def ops_to_not_decompose(self, ep: Any) -> Any:
         """As upstream's, without calls that the runtime gets wrong."""
+        vulkan_kernels.mark(ep, self._inexact_gelu)
         kept, taken = super().ops_to_not_decompose(ep)
         return kept, lambda node: taken(node) and not vulkan_kernels.refusal(node)
 

@@ -60,15 +60,7 @@ class Refusals:
         Raises:
           LowerAgain: another attempt leaves the operator to ExecuTorch.
         """
-
-        def compiles(program: ExportedProgram) -> bool:
-            try:
-                compiler(program)
-            except Exception:
-                return False
-            return True
-
-        node = before.first_refused(compiles)
+        node = before.first_refused(succeeding(compiler))
         if node is not None and not self.has(node) and len(self._keys) < _MOST:
             self._keys.add(_key(node))
             raise LowerAgain from error
@@ -76,6 +68,19 @@ class Refusals:
         names = {operators.name(each) for each in before.graph.nodes}
         own = sorted(n.removeprefix("aten.") for n in names if n.startswith("aten."))
         return BuildError(f"a part with {', '.join(own)}: {lines[-1].strip().rstrip('.')}.")
+
+
+def succeeding(compiler: Callable[[ExportedProgram], Any]) -> Callable[[ExportedProgram], bool]:
+    """Tells of a program whether a compiler, which raises what it fails with, takes it."""
+
+    def compiles(program: ExportedProgram) -> bool:
+        try:
+            compiler(program)
+        except Exception:
+            return False
+        return True
+
+    return compiles
 
 
 def _key(node: torch.fx.Node) -> tuple[str, str]:
