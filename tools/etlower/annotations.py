@@ -40,17 +40,21 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
 
 from etlower import written_state
 
-# Operators that write a number of the model, and others whose results hold what their inputs hold.
+# Operators that write a number of the model.
 _FILLING = frozenset(("fill", "full", "full_like", "masked_fill", "scalar_tensor", "where"))
-_KEEPING_INFINITIES = frozenset(
+# Operators whose results hold the elements of their inputs.
+MOVING = frozenset(
     (
-        *("_to_copy", "add", "addbmm", "addmm", "alias", "baddbmm", "broadcast_to", "cat", "chunk"),
-        *("clone", "concat", "contiguous", "detach", "div", "expand", "flatten", "flip", "gather"),
-        *("index", "index_select", "movedim", "mul", "narrow", "neg", "pad", "permute", "repeat"),
-        *("repeat_interleave", "reshape", "roll", "rsub", "select", "slice", "split", "squeeze"),
-        *("stack", "sub", "t", "tile", "to", "transpose", "tril", "triu", "unbind", "unflatten"),
-        *("unsqueeze", "view"),
+        *("alias", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous", "detach"),
+        *("expand", "expand_as", "flatten", "flip", "gather", "hstack", "index", "index_select"),
+        *("movedim", "narrow", "pad", "permute", "pixel_shuffle", "pixel_unshuffle", "repeat"),
+        *("repeat_interleave", "reshape", "roll", "select", "slice", "split", "split_with_sizes"),
+        *("squeeze", "stack", "swapaxes", "t", "tile", "transpose", "tril", "triu", "unbind"),
+        *("unflatten", "unfold", "unsqueeze", "view", "view_as", "vstack"),
     )
+)
+_KEEPING_INFINITIES = MOVING | frozenset(
+    ("_to_copy", "add", "addbmm", "addmm", "baddbmm", "div", "mul", "neg", "rsub", "sub", "to")
 )
 
 

@@ -4,8 +4,9 @@ A static recipe gives a tensor one scale. Where boxes up to 640 are concatenated
 1, 8 bits leave the scores no level but 0. So the ranges of what a concatenation joins are measured
 in the float graph, on the calibration inputs. If one of them would be left with fewer than
 `_LEVELS` of the levels, the annotation of the concatenation is removed: it stays in float, and its
-inputs keep their scales. What follows element by element stays in float, too, or the tensor would
-get its one scale there. An operator that mixes elements (a convolution, a linear layer) ends that.
+inputs keep their scales. What follows element by element, other concatenations included, stays in
+float, too, or the tensor would get its one scale there. An operator that mixes elements (a
+convolution, a linear layer) ends that.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
 )
 
 from etlower import operators
-from etlower.annotations import drop, drop_references
+from etlower.annotations import MOVING, drop, drop_references
 
 # Levels that every input of a concatenation must have.
 _LEVELS = 16
@@ -38,33 +39,14 @@ _JOINED = {
     "index_copy": (0, 3),
     "scatter": (0, 3),
 }
-# Operators beside pointwise ones and views that keep elements, or channels, apart.
-_KEEPING = {
-    "adaptive_avg_pool2d",
-    "avg_pool2d",
-    "chunk",
-    "clone",
-    "contiguous",
-    "dropout",
-    "dropout_",
-    "flatten",
-    "hardtanh",
-    "hardtanh_",
-    "max_pool2d",
-    "permute",
-    "relu",
-    "relu_",
-    "relu6",
-    "reshape",
-    "select",
-    "slice",
-    "split",
-    "split_with_sizes",
-    "squeeze",
-    "transpose",
-    "unsqueeze",
-    "view",
-}
+# Operators beside pointwise ones that keep elements, or channels, apart.
+_KEEPING = MOVING | frozenset(
+    (
+        *("adaptive_avg_pool2d", "avg_pool2d", "dropout", "dropout_", "hardtanh", "hardtanh_"),
+        *("max_pool2d", "relu", "relu_", "relu6", "upsample_bilinear2d", "upsample_nearest2d"),
+        *_JOINED,
+    )
+)
 # A graph's calls for one input: the least and the largest value of nodes.
 _Ranges = dict[Node, tuple[float, float]]
 

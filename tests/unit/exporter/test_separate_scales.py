@@ -26,6 +26,8 @@ JOINS: dict[str, Join] = {
     "then arithmetic": lambda a, b: torch.relu(torch.cat([a, b], 1) * 2.0 + 1.0),
     "stack, then arithmetic": lambda a, b: torch.stack([a, b], 1) * 0.5,
     "in another one": lambda a, b: torch.cat([torch.cat([b, b * 2], 1), a], 1),
+    "then with itself": lambda a, b: torch.cat([y := torch.cat([a, b], 1), y * 0.5], 2),
+    "stack, then of two": lambda a, b: torch.cat([torch.stack([a, b], 1).flatten(1, 2)] * 2, 1),
     "two with one input": lambda a, b: torch.cat([torch.cat([a, b], 1), torch.cat([b, b], 1)], 2),
     "scattered": lambda a, b: torch.slice_scatter(torch.cat([a, a], 1), b, 1, 0, 4) * 1.5,
 }
