@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+import re
 from typing import Any
 
 import torch
 from etbuild import RecipeContext, fold_constants
 from etbuild.exact import write_out_before_quantization
 from etbuild.transposed import fill_weights, split_groups
+from etlower.annotations import drop, drop_references
 from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
 from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
 from executorch.backends.arm.constants import DQ_OPS
@@ -18,8 +20,10 @@ from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPas
 from executorch.backends.cortex_m.passes.explicit_layout_pass import (
     ValidateCortexMExplicitLayoutPass,
 )
+from executorch.backends.cortex_m.passes.matmul_to_bmm_pass import MatmulToBmmPass
 from executorch.backends.cortex_m.passes.passes_utils import (
     get_activation_bounds,
+    is_channel_broadcast,
     quantize_val,
     skips_quantized_max_pool2d,
 )
@@ -57,7 +61,7 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     return ExportRecipe(
         name="cortex_m_int8",
         quantization_recipe=QuantizationRecipe(
-            quantizers=[CortexMQuantizer(use_explicit_layout=True)],
+            quantizers=[_Quantizer(use_explicit_layout=True)],
             pre_prepare_passes=[split_groups, fill_weights, fold_constants, _write_out],
         ),
         lowering_recipe=LoweringRecipe(
@@ -80,13 +84,85 @@ def _passes() -> list[type]:
         RemoveGetItemPass: [_TakeMaxima],
         FoldAndAnnotateQParamsPass: [_Unmark, FoldAndAnnotateQParamsPass, _NarrowBiases],
         ActivationFusionPass: [_Fuse],
-        ValidateCortexMExplicitLayoutPass: [_Validate],
+        ValidateCortexMExplicitLayoutPass: [_Expand, _Validate],
     }
     return [
         own
         for each in CortexMPassManager.explicit_layout_pass_list
         for own in ours.get(each, [each])
     ]
+
+
+class _MatmulToBmm(MatmulToBmmPass):
+    """Leaves products with constants, on which upstream's pass (ExecuTorch 1.5.1) fails."""
+
+    def call_operator(self, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+        """See upstream's pass."""
+        if any(isinstance(given, torch.Tensor) for given in args):
+            return ExportPass.call_operator(self, op, args, kwargs, meta)
+        return super().call_operator(op, args, kwargs, meta)
+
+
+class _PassesBefore(CortexMPassManager):
+    """Upstream's passes on a graph that is to be quantized, and ours."""
+
+    pass_list_transform_for_annotation = [
+        _MatmulToBmm if each is MatmulToBmmPass else each
+        for each in CortexMPassManager.pass_list_transform_for_annotation
+    ]
+
+
+class _Quantizer(CortexMQuantizer):
+    """Upstream's quantizer, for 32-bit floats: its kernels take and give no others."""
+
+    def transform_for_annotation(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        """Prepares a captured graph."""
+        return _PassesBefore(None).transform_for_annotation(model)
+
+    def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        """Annotates a graph."""
+        annotated = super().annotate(model)
+        removed: set[Any] = set()
+        for node in model.graph.nodes:
+            removed |= drop(node, lambda value, _: _is_other_float(value))
+        drop_references(model, removed)
+        return annotated
+
+
+def _is_other_float(node: torch.fx.Node) -> bool:
+    return _is_float(node) and node.meta["val"].dtype != torch.float32
+
+
+class _Expand(ExportPass):
+    """Gives both sides of a sum, difference or product one shape, where no kernel broadcasts.
+
+    The quantizer asks for channels in the second dimension, the kernels find them in the last.
+    """
+
+    def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
+        """Expands operands of 8 bits."""
+        for node in graph_module.graph.nodes:
+            given = [n for n in node.args[:2] if isinstance(n, torch.fx.Node)]
+            if node.target not in _BROADCASTING or "output_qparams" not in node.meta:
+                continue
+            values = [n.meta["val"] for n in given]
+            if len({v.shape for v in values}) < 2 or is_channel_broadcast(*values):
+                continue
+            shape = list(torch.broadcast_shapes(*(v.shape for v in values)))
+            for place, (one, value) in enumerate(zip(given, values, strict=True)):
+                if list(value.shape) != shape:
+                    with graph_module.graph.inserting_before(node):
+                        target = ops.edge.aten.expand_copy.default
+                        expanded = graph_module.graph.call_function(target, (one, shape))
+                    expanded.meta = {**one.meta, "val": value.expand(shape)}
+                    node.update_arg(place, expanded)
+        graph_module.recompile()
+        return PassResult(super().call(graph_module).graph_module, True)
+
+
+_BROADCASTING = frozenset(
+    (ops.edge.aten.add.Tensor, ops.edge.aten.sub.Tensor, ops.edge.aten.mul.Tensor)
+)
 
 
 class _TakeMaxima(ExportPass):
@@ -190,10 +266,22 @@ def _stays_float(node: torch.fx.Node) -> bool:
         return _MARK not in given.meta.get("custom", {})
     if isinstance(given, torch.fx.Node) and given.op == "placeholder" and _is_float(given):
         return True
+    if _LAYERS.search(str(node.target)) and not _is_stored(node.args[1]):
+        return True
     gives_places = isinstance(node.meta.get("val"), tuple) and not all(
         value.is_floating_point() for value in node.meta["val"]
     )
     return gives_places or any(map(_is_plain_float, node.all_input_nodes))
+
+
+_LAYERS = re.compile(r"aten\.(convolution|linear)\.")
+
+
+def _is_stored(weight: torch.fx.Node) -> bool:
+    """Tells whether a weight is a constant of the program, as the kernels want it."""
+    while weight.target in DQ_OPS:
+        weight = weight.args[0]
+    return weight.op == "placeholder"
 
 
 def _is_plain_float(node: torch.fx.Node) -> bool:
