@@ -133,6 +133,9 @@ def _convolution(node: Node) -> str:
     x, weight, *_ = node.args
     transposed, groups, dilation = node.args[6], node.args[8], node.args[5]
     shape = list(_value(weight).shape)
+    computed = _weights(1, 2)(node)
+    if computed:
+        return computed
     if _value(x).dim() != 4:
         # It reads on in memory, where a longer row lay before.
         varies = not isinstance(_value(x).shape[-1], int)
@@ -264,7 +267,7 @@ def _copy(node: Node) -> str:
 
 def _weights(*places: int) -> Callable[[Node], str]:
     def check(node: Node) -> str:
-        weights = [node.args[place] for place in places]
+        weights = [node.args[place] for place in places if place < len(node.args)]
         if any(isinstance(weight, Node) and not _is_stored(weight) for weight in weights):
             return "Vulkan's runtime ends the process on weights that are computed"
         return ""
@@ -330,7 +333,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "embedding": _weights(0),
     "gelu": _gelu,
     "index": _index,
-    "linear": _weights(1),
+    "linear": _weights(1, 2),
     "max_pool2d_with_indices": _pool,
     "mm": _weights(1),
     "native_group_norm": _normalization_of_groups,

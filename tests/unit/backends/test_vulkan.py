@@ -258,6 +258,7 @@ def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
         ),
         (lambda x: F.interpolate(x, size=(5, 7)), _P, "upsample_nearest2d.vec", "are multiples"),
         (lambda x: torch.div(x, 0.7, rounding_mode="trunc"), _X, "div.Tensor_mode", "rounds"),
+        (lambda x: F.conv2d(x, x[:, :, :3, :3] * 2), _P, "convolution.default", "are computed"),
         (lambda x: F.group_norm(x, 2), _X, "native_group_norm.default", "four dimensions"),
     ],
 )
