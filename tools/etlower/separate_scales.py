@@ -70,10 +70,18 @@ def keep(
     ranges = _measured(model, calibrate, {s for sources in joins.values() for s in sources})
     removed: set[Any] = set()
     for node in _to_keep(model, joins, ranges):
-        for part in (node, *_after(node)):
-            removed |= drop(part)
+        removed |= _drop_all({node, *_after(node)})
         note(_sentence(node, joins[node], ranges))
     drop_references(model, removed)
+
+
+def _drop_all(nodes: set[Node]) -> set[Any]:
+    """Removes the annotations of nodes; of the graph's output, those for what it takes of them."""
+    removed: set[Any] = set()
+    for node in nodes:
+        is_output = node.op == "output"
+        removed |= drop(node, lambda source, _, every=not is_output: every or source in nodes)
+    return removed
 
 
 def _sources(node: Node) -> list[Node]:
@@ -99,7 +107,7 @@ def _is_float(node: Node) -> bool:
 
 
 def _after(node: Node) -> Iterator[Node]:
-    """The nodes behind one that keep its elements apart."""
+    """The nodes behind one that keep its elements apart, and the graph's output among them."""
     seen, queue = {node}, [node]
     while queue:
         for user in queue.pop().users:
@@ -111,6 +119,8 @@ def _after(node: Node) -> Iterator[Node]:
 
 def _keeps(node: Node) -> bool:
     tags = getattr(node.target, "tags", ())
+    if node.op == "output":
+        return True
     return torch.Tag.pointwise in tags or _name(node) in _KEEPING or _name(node) == "getitem"
 
 

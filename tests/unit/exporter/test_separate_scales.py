@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 from etbuild import Method, ModelSpec
+from etlower import separate_scales
 from etlower.arrays import of_torch
 from etlower.dead_slices import Slices
 from etlower.stages import Watch
 from quiet_torch import outputs, run, xnnpack
 from torch import nn
+from torchao.quantization.pt2e import MinMaxObserver
+from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 Join = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -31,6 +35,14 @@ JOINS: dict[str, Join] = {
     "two with one input": lambda a, b: torch.cat([torch.cat([a, b], 1), torch.cat([b, b], 1)], 2),
     "scattered": lambda a, b: torch.slice_scatter(torch.cat([a, a], 1), b, 1, 0, 4) * 1.5,
 }
+
+
+class Function(nn.Module):
+    """A function."""
+
+    def __init__(self, function: Join) -> None:
+        super().__init__()
+        self.forward = function
 
 
 class Head(nn.Module):
@@ -97,6 +109,19 @@ def test_ranges_that_resemble_each_other(join: str, tmp_path: Path) -> None:
     """The program has the bytes that it has without all this, and nothing is noted."""
     found, notes = weak(head(join, 2.0), "int8_static_per_channel", tmp_path)
     assert (found, notes) == ([], [])
+
+
+def test_results_with_scales() -> None:
+    """Some quantizers annotate the graph's output, which others of its inputs keep."""
+    inputs = (torch.rand(1, 4), torch.rand(1, 4) * 640)
+    net = Function(lambda a, b: (torch.cat([a, b], 1), a * 2))
+    model = torch.export.export(net, inputs).module(check_guards=False)
+    [output] = model.graph.find_nodes(op="output")
+    joined, other = output.all_input_nodes
+    scale = QuantizationSpec(torch.int8, MinMaxObserver)
+    output.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({joined: scale, other: scale})
+    separate_scales.keep(model, lambda run: run(*inputs), lambda _: None)
+    assert output.meta[Q_ANNOTATION_KEY].input_qspec_map == {joined: None, other: scale}
 
 
 def test_state_stays(tmp_path: Path) -> None:
