@@ -43,19 +43,29 @@ class Supported(upstream.OpenvinoOperatorsSupport):
 
     def is_node_supported(self, modules: Any, node: Node) -> bool:
         """As upstream's."""
-        if node.op == "call_function" and (refused.has(node) or is_wrong(node)):
+        return self._takes(node) and not self._only_copies(node)
+
+    def _takes(self, node: Node) -> bool:
+        if node.op != "call_function" or refused.has(node) or is_wrong(node):
             return False
-        return super().is_node_supported(modules, node) and not self._only_copies(node)
+        return super().is_node_supported({}, node)
 
     def _only_copies(self, node: Node) -> bool:
         """Tells whether a part with an operator would copy one of its inputs to an output."""
-        sources = node.all_input_nodes
-        if not _is_copy(node, sources) or self._takes(sources[0]):
+        source = node
+        while self._copies(source):
+            source = source.all_input_nodes[0]
+        if source is node or self._takes(source):
             return False
-        return not all(map(self._takes, node.users))
+        readers = list(node.users)
+        for reader in readers:
+            if not self._takes(reader):
+                return True
+            readers += reader.users if self._copies(reader) else ()
+        return False
 
-    def _takes(self, node: Node) -> bool:
-        return node.op == "call_function" and self.is_node_supported({}, node)
+    def _copies(self, node: Node) -> bool:
+        return _is_copy(node, node.all_input_nodes) and self._takes(node)
 
 
 def _is_copy(node: Node, sources: Sequence[Node]) -> bool:

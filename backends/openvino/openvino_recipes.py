@@ -21,6 +21,7 @@ from executorch.exir import EdgeCompileConfig
 from executorch.exir.backend.backend_details import CompileSpec
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from nncf.experimental.torch.fx.nncf_graph_builder import GraphConverter
+from nncf.torch.model_graph_manager import get_weight_tensor_port_ids
 from torch.export import ExportedProgram
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
@@ -146,12 +147,16 @@ class _Quantizer(OpenVINOQuantizer):
     """Upstream's (1.5.1), which takes a normalization's bias for a weight, and fails on it.
 
     It also fails on weights of 4 bits whose columns the size of groups does not divide. Of
-    operators with several results NNCF knows some only; it fails on others, such as a sort.
+    operators with several results NNCF knows some only; it fails on others, such as a sort, and on
+    weights that are computed.
     """
 
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
         """As upstream's, for weights of two dimensions and more."""
-        with replaced((GraphConverter, "get_edge_params", staticmethod(_edge))):
+        with replaced(
+            (GraphConverter, "get_edge_params", staticmethod(_edge)),
+            (OpenVINOQuantizer, "_get_weight_edge", staticmethod(_weight_edge)),
+        ):
             model = super().annotate(model)
         for node in model.graph.nodes:
             annotation = node.meta.get(Q_ANNOTATION_KEY)
@@ -167,6 +172,16 @@ class _Quantizer(OpenVINOQuantizer):
         in_groups = "INT4WeightObserver" in str(getattr(observer, "p", observer))
         size = self._algo.group_size if in_groups else 1
         return weight.dim() >= _MATRIX and weight.shape[-1] % max(size, 1) == 0
+
+
+_stored_weight_edge = OpenVINOQuantizer._get_weight_edge
+
+
+def _weight_edge(node: Any, graph: Any) -> tuple[Any, Any]:
+    """As upstream's, which looks for constants; what quantizes weights leaves others alone."""
+    if get_weight_tensor_port_ids(graph.get_node_by_name(node.name), graph):
+        return _stored_weight_edge(node, graph)
+    return node.all_input_nodes[1], node
 
 
 _edge_of_nncf = GraphConverter.get_edge_params

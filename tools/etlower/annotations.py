@@ -58,6 +58,7 @@ _KEEPING_INFINITIES = MOVING | frozenset(
 )
 
 
+_ARM_MARK = "_arm_annotation_info"
 # What a mask writes in place of -inf is no greater.
 _LEAST = -1e4
 
@@ -101,11 +102,10 @@ class FloatsOnly(Quantizer):
         """As the other one, without what is not of floats, or shares its scale with such."""
         annotated = self._inner.annotate(model)
         removed: set[Any] = set()
-        reached, infinite = _of_inputs(model), _infinite(model)
+        reached, hidden = _of_inputs(model), infinite(model)
         for node in model.graph.nodes:
             removed |= drop(node, _of_integers)
-            removed |= drop(node, lambda value, _: value in infinite)
-            if _is_unfit(node, reached) or _is_empty(node):
+            if _is_any_in(node, hidden) or _is_unfit(node, reached) or _is_empty(node):
                 removed |= drop(node)
         drop_references(model, removed)
         self._then(model)
@@ -171,6 +171,9 @@ def _remove(model: GraphModule, constant: Node) -> None:
 def drop_references(model: GraphModule, removed: set[Any]) -> None:
     """Removes what shares a scale with something whose annotation was removed, and so on.
 
+    It removes a node's annotation as a whole: compilers take an operator of which a part has a
+    scale for one of integers.
+
     Args:
       model: the graph.
       removed: edges (source, node) and nodes, as a SharedQuantizationSpec refers to them.
@@ -178,7 +181,8 @@ def drop_references(model: GraphModule, removed: set[Any]) -> None:
     while removed:
         gone, removed = removed, set()
         for node in model.graph.nodes:
-            removed |= drop(node, lambda _, spec, gone=gone: _refers(spec, gone))
+            if any(_refers(spec, gone) for spec in _specs(node).values()):
+                removed |= drop(node)
 
 
 def places(node: Node, annotation: QuantizationAnnotation) -> set[Any]:
@@ -200,7 +204,29 @@ def drop(node: Node, unwanted: Callable[[Node, Any], bool] = lambda *_: True) ->
             annotation.input_qspec_map[source] = None
     if annotation.output_qspec is not None and unwanted(node, annotation.output_qspec):
         annotation.output_qspec = None
+    if before and not places(node, annotation):
+        _remove_mark(node)
     return before - places(node, annotation)
+
+
+def _remove_mark(node: Node) -> None:
+    """Removes what Arm's quantizer writes beside annotations, and its passes go by."""
+    custom = node.meta.get("custom", {})
+    if _ARM_MARK in custom:
+        node.meta["custom"] = {key: custom[key] for key in custom if key != _ARM_MARK}
+
+
+def _specs(node: Node) -> dict[Node, Any]:
+    """Lists what a node's annotation says of its inputs, and of itself."""
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    if annotation is None:
+        return {}
+    specs = {**(annotation.input_qspec_map or {}), node: annotation.output_qspec}
+    return {value: spec for value, spec in specs.items() if spec is not None}
+
+
+def _is_any_in(node: Node, values: set[Node]) -> bool:
+    return not values.isdisjoint(_specs(node))
 
 
 def _of_inputs(model: GraphModule) -> set[Node]:
@@ -212,8 +238,12 @@ def _of_inputs(model: GraphModule) -> set[Node]:
     return reached
 
 
-def _infinite(model: GraphModule) -> set[Node]:
-    """The nodes whose values hold infinities that the model writes there."""
+def infinite(model: GraphModule) -> set[Node]:
+    """Finds the nodes whose values hold infinities, or what stands for them, that a model writes.
+
+    Args:
+      model: the graph.
+    """
     found: set[Node] = set()
     for node in model.graph.nodes:
         name = str(node.target).removeprefix("aten.").partition(".")[0].rstrip("_")
