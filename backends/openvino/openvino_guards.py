@@ -100,9 +100,20 @@ def is_wrong(node: Node) -> bool:
         return True
     if name in _MOVES and not all(t.is_contiguous() for t in results):
         return True
+    if name == "convolution" and _is_computed_of_bytes(node.args[1]):
+        return True
     if name == "index_put" and (node.args[3:4] == (True,) or node.kwargs.get("accumulate")):
         return True
     return any(t.dtype == torch.int64 for t in results) and _has_large_number(node)
+
+
+def _is_computed_of_bytes(weight: Node) -> bool:
+    """Tells whether a weight is computed of quantized values: OpenVINO's compiler ends on it."""
+    stored = weight.all_input_nodes[0] if "dequantize" in operators.packet(weight) else weight
+    ancestors = [stored] if stored.op == "call_function" else []
+    for each in ancestors:
+        ancestors += [n for n in each.all_input_nodes if n not in ancestors]
+    return any("quantize" in operators.packet(each) for each in ancestors)
 
 
 def _has_large_number(node: Node) -> bool:
