@@ -52,6 +52,7 @@ from etlower import (
     stored_weights,
     training,
     undelegated,
+    upstream_passes,
     writes,
 )
 from etlower.inputs import deep_copy
@@ -114,7 +115,7 @@ def run(
     Returns:
       Upstream's ExecutorchProgramManager.
     """
-    with prefixes.as_taken(recipe):
+    with prefixes.as_taken(recipe), upstream_passes.explained(label):
         return _run(spec, recipe, progress, label, etrecord, watch or Watch())
 
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etlower import recipe
+from etlower import recipe, upstream_passes
 from quiet_torch import run
+from torch.fx.passes.infra.pass_manager import PassManager
 
 
 class Net(torch.nn.Module):
@@ -142,3 +143,31 @@ def test_parameters_of_builders() -> None:
     assert call(typed, flag="true", size="3") == (True, 3, "n")
     with pytest.raises(BuildError, match='option "size": got "x", expected a whole number'):
         call(typed, flag="true", size="x")
+
+
+def test_failing_pass() -> None:
+    def failing(module: torch.fx.GraphModule) -> Any:
+        with torch.fx.traceback.preserve_node_meta():
+            torch.fx.Interpreter(module).run(torch.ones(2, 3))
+
+    def fails() -> None:
+        program = torch.export.export(Indexed(), (torch.ones(2, 8),))
+        PassManager(passes=[failing])(program.module())
+
+    with (
+        pytest.raises(BuildError, match=r"//x:m: the pass failing of ExecuTorch [\d.]+ fails") as e,
+        upstream_passes.explained("//x:m"),
+    ):
+        fails()
+    assert " on aten.index_select.default, test_stages.py:" in str(e.value)
+    assert ": RuntimeError: " in str(e.value)
+    with pytest.raises(ValueError, match="other"), upstream_passes.explained("//x:m"):
+        raise ValueError("other")
+
+
+class Indexed(torch.nn.Module):
+    """Takes the sixth of eight columns."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, 8) to (n, 1)."""
+        return torch.index_select(x, 1, torch.tensor([5]))

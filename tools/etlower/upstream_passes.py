@@ -1,0 +1,57 @@
+"""Says in a sentence which of upstream's passes fails, on which operator, and why."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from etbuild import BuildError
+
+# torch's pass manager puts the names of all passes before it into its message.
+_FAILED = re.compile(r"^An error occurred when running the '([^']+)' pass")
+# torch.fx adds both to what an operator raises in a pass that runs the graph.
+_OPERATOR = re.compile(r"call_function\[target=(?:torch\.ops\.)?([\w.]+)\]")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
+
+
+@contextlib.contextmanager
+def explained(label: str) -> Iterator[None]:
+    """Turns a failure of a pass into a sentence.
+
+    Args:
+      label: of the model, for messages.
+
+    Raises:
+      BuildError: a pass failed in the body. Other errors go on as they are.
+
+    Example:
+
+        with explained("//models:net"):
+            to_edge_transform_and_lower(program, transform_passes=passes)
+    """
+    try:
+        yield
+    except Exception as error:
+        found = _FAILED.match(str(error))
+        if not found or error.__cause__ is None:
+            raise
+        cause = error.__cause__
+        if isinstance(cause, BuildError):
+            raise cause from error
+        said = (str(cause).strip().splitlines() or ["no message"])[0].removesuffix(".")
+        name = f"{found[1].strip('<>')} of ExecuTorch {version('executorch')}"
+        raise BuildError(
+            f"{label}: the pass {name} fails{_place(str(cause))}: {type(cause).__name__}: {said}.",
+            "Write the layer with other operators, or use another recipe for it (overrides).",
+        ) from error
+
+
+def _place(text: str) -> str:
+    """The operator and the line of the model that an error's text names: " on aten.x, net.py:3"."""
+    operator = _OPERATOR.search(text)
+    frames = _FRAME.findall(text)
+    on = f" on {operator[1]}" if operator else ""
+    return f"{on}, {os.path.basename(frames[-1][0])}:{frames[-1][1]}" if frames else on
