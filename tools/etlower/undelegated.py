@@ -40,7 +40,9 @@ def lowered(lower: Callable[[], Any], recipe: ExportRecipe) -> Any:
     config = lowering and lowering.edge_compile_config
     kept = {str(op) for op in (config.preserve_ops if config else ())}
     ours = {op for op in TABLE if str(op) not in kept}
-    chosen = {op for op in ours if not _may_take(recipe, op)}
+    # What upstream's table has, too, is decomposed in any case, unless a partitioner keeps it.
+    upstreams = _program._default_decomposition_table()
+    chosen = {op for op in ours if op in upstreams or not _may_take(recipe, op)}
     edge = _with(chosen, lower)
     while more := (ours - chosen) & _called(edge):
         chosen |= more
