@@ -6,6 +6,7 @@ found here is left to ExecuTorch's own kernels.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,7 +26,9 @@ def is_computed_otherwise(node: Node, name: str) -> bool:
     """
     packet = name.removeprefix("aten.").partition(".")[0]
     tensors = [*operators.values(node), *operators.inputs(node)]
-    if any(tensor.dtype == torch.bool and tensor.dim() > _PICTURE for tensor in tensors):
+    if any(tensor.dtype in _FLAT and tensor.dim() > _PICTURE for tensor in tensors):
+        return True
+    if packet == "index" and any(each.dim() > _PICTURE for each in operators.values(node)):
         return True
     # They end the simulator, or come back as 32 bits.
     if operators.is_empty(node) or any(tensor.dtype == torch.float64 for tensor in tensors):
@@ -104,6 +107,8 @@ def _has_odd_places(node: Node) -> tuple[str, str] | None:
 
 
 _PICTURE = 4
+# They have four dimensions at most.
+_FLAT = (torch.bool, torch.int64)
 
 
 def _never(node: Node) -> bool:
@@ -219,13 +224,26 @@ def _has_more(node: Node) -> bool:
 
 
 def _is_fused_otherwise(node: Node) -> bool:
-    """Tells whether a padding becomes a part of maxima, which leave it out, or of an odd layer."""
+    """Tells whether a padding becomes a part of maxima, which leave it out, or of an odd layer.
+
+    Nor does QNN compare right with infinities.
+    """
+    if any(isinstance(each, float) and math.isinf(each) for each in node.args):
+        return True
     amounts = [*node.args[1][::2]][::-1]
     for user in node.users:
         name = operators.name(user)
         if "max_pool" in name or (".conv" in name and _is_outside(user, amounts)):
             return True
     return False
+
+
+def _is_of_an_edge(node: Node) -> bool:
+    """Tells whether what is bounded is given to a function that ends where the bounds do.
+
+    What QNN gives back may be a last digit beyond them.
+    """
+    return any(operators.packet(user) in ("acos", "acosh", "atanh") for user in node.users)
 
 
 def _has_computed_index(node: Node) -> bool:
@@ -247,9 +265,14 @@ def _is_row(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and value.dim() == 3
 
 
-def _is_flat(node: Node) -> bool:
+def _is_no_picture(node: Node) -> bool:
     value = node.args[0].meta["val"]  # type: ignore[union-attr]
-    return isinstance(value, torch.Tensor) and value.dim() == 2
+    return isinstance(value, torch.Tensor) and value.dim() != _PICTURE
+
+
+def _is_with_itself(node: Node) -> bool:
+    """Tells whether a tensor is compared with itself, which asks for NaN."""
+    return len(node.args) > 1 and node.args[0] is node.args[1]
 
 
 _CHECKS: Mapping[str, Callable[[Node], bool]] = {
@@ -258,8 +281,12 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_elsewhere),
     **dict.fromkeys(("conv2d", "convolution"), _convolves_otherwise),
     **dict.fromkeys(("avg_pool2d", "avg_pool3d"), _has_odd_divisor),
-    **dict.fromkeys(("group_norm", "native_group_norm"), _is_flat),
+    **dict.fromkeys(("group_norm", "native_group_norm"), _is_no_picture),
     **dict.fromkeys(("constant_pad_nd", "pad"), _is_fused_otherwise),
+    **dict.fromkeys(("clamp", "hardtanh", "relu6"), _is_of_an_edge),
+    **dict.fromkeys(("eq", "ne"), _is_with_itself),
+    # Quotients are rounded down that are just below a whole number.
+    **dict.fromkeys(("floor_divide", "fmod", "remainder"), _always),
     "index_put": _puts_oddly,
     "index_select": _has_computed_index,
     # It takes NaN for a number.
@@ -267,6 +294,8 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     "instance_norm": _is_row,
     # Places of maxima end the simulator.
     **dict.fromkeys(("max", "min"), _has_more),
+    # It adds exponentials that 16 bits do not hold.
+    **dict.fromkeys(("_log_softmax", "log_softmax"), _always),
     **dict.fromkeys(("max_pool2d", "max_pool2d_with_indices"), _is_odd_maximum),
     **dict.fromkeys(("adaptive_max_pool3d", "max_pool3d", "max_pool3d_with_indices"), _always),
     **dict.fromkeys(("layer_norm", "native_layer_norm"), _normalizes_otherwise),

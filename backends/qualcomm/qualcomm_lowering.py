@@ -29,20 +29,13 @@ import torch
 from etbuild import BuildError, LowerAgain
 from etlower.refusals import Snapshot
 from executorch.backends.qualcomm import qnn_preprocess
-from executorch.backends.qualcomm._passes import (
-    DecomposeDivMode,
-    DecomposeFloorDivide,
-    DecomposeMaxPool3d,
-    DecomposeRemainder,
-    Remove0DTensor,
-)
 from executorch.backends.qualcomm.partition import qnn_partitioner
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.backends.qualcomm.utils.qnn_manager_lifecycle import QnnManagerRegistry
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
-from executorch.exir.pass_base import PassResult
 from qualcomm_differences import becomes_whole, is_computed_otherwise, is_other_order
+from qualcomm_passes import leave_out_passes
 
 # QNN's own backends, by the options that they were started with.
 _managers: dict[bytes, Any] = {}
@@ -284,11 +277,7 @@ def install() -> None:
         return
     qnn_partitioner.get_current_qnn_manager = _manager
     qnn_preprocess.get_current_qnn_manager = _manager
-    # They put a row in place of a number of it, and read a picture for a pair of results.
-    Remove0DTensor.remove_ops = frozenset()
-    DecomposeMaxPool3d.call = lambda _, module: PassResult(module, False)
-    for each in (DecomposeDivMode, DecomposeFloorDivide, DecomposeRemainder):
-        each.call = _with_fractions_only(each.call)
+    leave_out_passes()
     backend = qnn_preprocess.QnnBackend
     upstream = backend.preprocess_multimethod
 
@@ -312,35 +301,9 @@ def install() -> None:
     backend.preprocess_multimethod = staticmethod(preprocess_multimethod)
 
 
-def _with_fractions_only(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A pass without whole numbers, whose divisions upstream writes as fractions of 16 bits."""
-
-    def fractions(self: Any, graph_module: torch.fx.GraphModule) -> Any:
-        hidden = {
-            node: node.target
-            for node in graph_module.graph.nodes
-            if node.op == "call_function" and _name(node).startswith(_DIVISIONS)
-            if not node.meta["val"].dtype.is_floating_point
-        }
-        for node in hidden:
-            node.target = _hidden
-        try:
-            return call(self, graph_module)
-        finally:
-            for node, target in hidden.items():
-                node.target = target
-
-    return fractions
-
-
 _AVERAGE = "aten.avg_pool2d.default"
 _BATCH_NORM = "aten._native_batch_norm_legit_no_training.default"
 _PICTURE = 4
-_DIVISIONS = ("aten.div.", "aten.floor_divide.", "aten.remainder.")
-
-
-def _hidden(*args: Any, **kwargs: Any) -> None:
-    """Stands for an operator that a pass does not see; it is never called."""
 
 
 def _compiled(

@@ -30,7 +30,10 @@ from vendor_sdk import Sdk
 _LIBRARIES = "lib/x86_64-linux-clang"
 _HTP = "libQnnHtp.so"
 # Of etbuild.write_out, for floats.
-_RULES = ("einsum", "elu", "rank", "single_any", "sum_factor", "uneven_padding")
+_RULES = (
+    *("einsum", "elu", "half_range", "instance_norm", "rank", "single_any", "sum_factor"),
+    "uneven_padding",
+)
 
 
 def fp16(ctx: RecipeContext) -> ExportRecipe:
@@ -72,6 +75,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
     from executorch.backends.qualcomm.utils.utils import qnn_edge_config
+    from qualcomm_passes import BoundedExponents, SameIntegers
 
     qualcomm_lowering.install()
     chip = _chip(ctx, soc_model)
@@ -88,7 +92,11 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     lowering = LoweringRecipe(
         partitioners=[partitioner],
         edge_transform_passes=[
-            lambda method, program: passes().get_to_edge_transform_passes(program)
+            lambda method, program: [
+                *([] if precision else [BoundedExponents()]),
+                *passes().get_to_edge_transform_passes(program),
+                SameIntegers(),
+            ]
         ],
         edge_compile_config=qnn_edge_config(),
     )

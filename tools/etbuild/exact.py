@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from etbuild import ranges
+
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import GraphModule, Node
@@ -79,10 +81,12 @@ REASONS: Mapping[str, str] = {
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "half_comparison": "the kernels compare with the number before it is rounded to 16 bits",
     "half_number": "upstream makes it one of 16 bits, which is infinite, or has few digits",
+    "half_range": "a step of it leaves the range of the delegate's 16-bit floats",
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
     "hard_sigmoid": "the kernels have it as a part of a layer only",
     "hardtanh": "the delegate's lowering fails where a bound has its default",
     "index_type": "the kernel takes 64-bit indices only",
+    "instance_norm": "the delegate leaves out small epsilons",
     "integer_power": "the kernel computes in doubles, which have 53 bits",
     "integer_remainder": "the kernel's result has the sign of what is divided",
     "integer_shift": "the kernel shifts by negative and by large numbers as the processor does",
@@ -134,11 +138,14 @@ def write_out(*names: str) -> WriteOut:
           noise of a quantization its difference of 5e-4 is nothing.
         "half_comparison": comparisons of 16-bit floats with numbers that these do not hold.
         "half_number": products and quotients of 16-bit floats and very large or small numbers.
+        "half_range": norms of vectors, softplus, mish, `erfc` and powers of a number, in steps
+          that stay within 65,504.
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
         "hard_sigmoid": hard sigmoid and hard swish that follow no layer, or not alone.
         "hardtanh": bounds of which one has its default, as those of `clamp`.
         "index_type": `gather` and `scatter` by indices that are not 64-bit integers.
         "integer_power": powers of whole numbers, also those beyond a double's 53 bits.
+        "instance_norm": instance normalization of pictures, as group normalization.
         "integer_remainder": `%` of whole numbers, whose sign is the divisor's.
         "integer_shift": shifts of bits by less than 0, or by more than there are.
         "kept_size": resizing by factors that leave a dimension as large as it is, by 1 there.
@@ -231,9 +238,10 @@ class Written:
 def _write_out_in(module: GraphModule, names: Sequence[str]) -> list[Written]:
     found: list[Written] = []
     # What is made of these is looked at below.
-    for node in list(module.graph.nodes) if "integer_remainder" in names else ():
+    composites = {operator for name in names for operator in _COMPOSITES.get(name, ())}
+    for node in list(module.graph.nodes) if composites else ():
         operator = str(node.target).removeprefix("aten.")
-        if node.op == "call_function" and operator in _COMPOSITES:
+        if node.op == "call_function" and operator in composites:
             _replace(node, _call(operator))
             module.recompile()
     for node in list(module.graph.nodes):
@@ -349,6 +357,31 @@ def _addmm(bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> A
     product = alpha * (x @ y)
     # What is multiplied by zero counts for nothing, be it infinite.
     return product if beta == 0 else beta * bias + product
+
+
+def _takes_root(node: Node) -> bool:
+    value = node.meta["val"]
+    is_float = value.dtype.is_floating_point and value.numel() > 0
+    return bool(is_float and ranges.takes_root(_argument(node, 1, "ord", 2)))
+
+
+def _is_positive(node: Node) -> bool:
+    """Tells whether a power is of a number above zero, and a fraction."""
+    base = node.args[0]
+    is_float = node.meta["val"].dtype.is_floating_point
+    return bool(is_float and isinstance(base, int | float) and 0 < base != 1)
+
+
+def _normalizes_pictures(node: Node) -> bool:
+    """Tells whether pictures are normalized by their own means, not by those of a training."""
+    return bool(node.meta["val"].dim() == 4 and node.args[5])
+
+
+def _instance_norm(x: Any, weight: Any, bias: Any, *rest: Any) -> Any:
+    import torch
+
+    epsilon = rest[4]
+    return torch.nn.functional.group_norm(x, x.shape[1], weight, bias, epsilon)
 
 
 def _has_scales(node: Node) -> bool:
@@ -1271,8 +1304,7 @@ _OTHER_OVERLOADS = {
     "pow_.Tensor": "pow.Tensor_Tensor",
 }
 _BINARY = ("add.Tensor", "div.Tensor", "mul.Tensor", "sub.Tensor")
-# They are made of operators of which rules change some.
-_COMPOSITES = (
+_MADE_OF_REMAINDERS = (
     *("cosine_embedding_loss.default", "margin_ranking_loss.default", "pairwise_distance.default"),
     *("poisson_nll_loss.default", "take_along_dim.default", "triplet_margin_loss.default"),
     # Other names of operators.
@@ -1282,6 +1314,14 @@ _COMPOSITES = (
     *("divide_.Scalar_mode", "divide_.Tensor_mode", "multiply_.Scalar", "multiply_.Tensor"),
     *("subtract_.Scalar", "subtract_.Tensor"),
 )
+_MADE_OF_NORMS = (
+    *("cosine_embedding_loss.default", "cosine_similarity.default", "dist.default"),
+    *("frobenius_norm.dim", "linalg_matrix_norm.default", "linalg_matrix_norm.str_ord"),
+    *("linalg_norm.default", "linalg_norm.ord_str"),
+    *("pairwise_distance.default", "renorm.default", "triplet_margin_loss.default"),
+)
+# They are made of operators of which these rules change some.
+_COMPOSITES = {"half_range": _MADE_OF_NORMS, "integer_remainder": _MADE_OF_REMAINDERS}
 _COMPARISONS = tuple(f"{name}.Scalar" for name in ("eq", "ge", "gt", "le", "lt", "ne"))
 _COPIES = ("_to_copy.default", "to.device", "to.dtype", "to.dtype_layout", "to.other")
 _MAKERS = tuple(f"{name}_like.default" for name in ("empty", "full", "ones", "zeros"))
@@ -1355,6 +1395,14 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule((name,), _compares_half, _with_rounded(name)) for name in _COMPARISONS
     ),
     "half_number": tuple(_Rule((name,), _has_lost_number, _in_single(name)) for name in _PRODUCTS),
+    "half_range": (
+        _Rule(("erfc.default", "special_erfc.default"), _always, ranges.erfc),
+        _Rule(("linalg_vector_norm.default",), _takes_root, ranges.norm),
+        _Rule(("norm.Scalar", "norm.ScalarOpt_dim"), _takes_root, ranges.norm),
+        _Rule(("mish.default",), _always, ranges.mish),
+        _Rule(("pow.Scalar",), _is_positive, ranges.power_of_number),
+        _Rule(("softplus.default",), _always, ranges.softplus),
+    ),
     "half_result": (
         *(_Rule((name,), _gives_half, _in_single(name)) for name in _HALVES),
         *(_Rule((name,), _gives_half_of_numbers, _in_single(name)) for name in _BINARY),
@@ -1365,6 +1413,9 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     ),
     "hardtanh": (_Rule(("hardtanh.default",), _has_default_bound, _hardtanh),),
     "index_type": tuple(_Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
+    "instance_norm": (
+        _Rule(("instance_norm.default",), _normalizes_pictures, _instance_norm, whole=True),
+    ),
     "integer_power": (_Rule(_POWERS, _is_whole_power, _integer_power),),
     "integer_remainder": (_Rule(_REMAINDERS, _is_whole, _remainder),),
     "integer_shift": tuple(_Rule((name,), _shifts_far, _shift(name)) for name in _SHIFTS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from etbuild import Method, ModelContext, ModelSpec
 from torch import nn
 
@@ -78,6 +79,39 @@ class Pooled(nn.Module):
         return nn.functional.adaptive_avg_pool2d(torch.relu(x), (3, 5))
 
 
+class Ranges(nn.Module):
+    """Functions of floats whose steps leave the range of 16-bit floats, and of places."""
+
+    def forward(self, x: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(n, channels, length) of numbers up to 300, and n places of a channel."""
+        rows, bounded = x.mean(-1), torch.clamp(x / 100, -1, 1)
+        volume = torch.stack([x, x.flip(1)], 1).unsqueeze(0)
+        return (
+            torch.logsumexp(x, -1),
+            F.log_softmax(x, -1),
+            F.cross_entropy(rows / 100, places),
+            F.softplus(x),
+            F.mish(x),
+            F.logsigmoid(x),
+            torch.exp(-x.abs()),
+            2.0 ** (-x.abs()),
+            torch.erfc(x / 100),
+            F.normalize(x, dim=-1),
+            F.cosine_similarity(x, x.flip(1), -1),
+            torch.cdist(x, x.flip(1)),
+            torch.acos(bounded),
+            torch.atan2(x, rows.unsqueeze(-1)),
+            torch.asinh(x),
+            F.group_norm(x, 2),
+            F.instance_norm(x.unsqueeze(-1) * 1e-5),
+            torch.cummax(x, 1)[0],
+            F.unfold(x.unsqueeze(0), (2, 3)),
+            F.max_pool3d(volume, 2, return_indices=True)[1].float(),
+            (volume > -1).all(0).float(),
+            torch.remainder(x, 7.0),
+        )
+
+
 def _spec(net: nn.Module, *shape: int) -> ModelSpec:
     inputs = [(torch.randn(shape),) for _ in range(8)]
     return ModelSpec({"forward": Method(net.eval(), inputs[0])}, calibration=lambda: iter(inputs))
@@ -130,6 +164,13 @@ def unlike(ctx: ModelContext) -> ModelSpec:
 
     sample = (torch.randn(4, 16),)
     return ModelSpec({n: Method(Parts(n == "sorted").eval(), sample) for n in ("plain", "sorted")})
+
+
+def ranges(ctx: ModelContext) -> ModelSpec:
+    """Functions whose steps leave 16-bit floats, of numbers up to 300."""
+    torch.manual_seed(0)
+    inputs = (torch.randn(3, 6, 10) * 100, torch.tensor([1, 5, 0]))
+    return ModelSpec({"forward": Method(Ranges().eval(), inputs)})
 
 
 def dynamic(ctx: ModelContext) -> ModelSpec:

@@ -37,8 +37,8 @@ class Function(torch.nn.Module):
 NAN = torch.nan
 # Rules for delegates that the kernels need none of.
 DELEGATES = (
-    *("einsum", "elu", "even_windows", "hard_sigmoid", "hardtanh", "padded_average", "rank"),
-    *("reflection_pad", "sum_factor", "swish", "uneven_padding"),
+    *("einsum", "elu", "even_windows", "half_range", "hard_sigmoid", "hardtanh", "instance_norm"),
+    *("padded_average", "rank", "reflection_pad", "sum_factor", "swish", "uneven_padding"),
 )
 
 
@@ -167,6 +167,28 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
             ("i,j->ij", (3,), (4,)),
         )
     },
+    "within 16 bits": (
+        lambda x, y: (
+            *(torch.linalg.vector_norm(x, order, 1) for order in (2, 3, 1, torch.inf, 0)),
+            torch.linalg.vector_norm(x * 0, 2, 0, keepdim=True),
+            torch.linalg.vector_norm(x),
+            F.normalize(x, dim=-1),
+            F.cosine_similarity(x, y, 1),
+            F.pairwise_distance(x, y, keepdim=True),
+            torch.ops.aten.norm.ScalarOpt_dim(x, 2, [1], True),
+            F.softplus(9 * x),
+            F.softplus(x, 3, 2),
+            F.mish(9 * x),
+            2.0**x,
+            0.3**x,
+            torch.erfc(x),
+        ),
+        (X, X.flip(0) * 2),
+    ),
+    "instance norms": (
+        lambda x, w: (F.instance_norm(x), F.instance_norm(x, weight=w, bias=w, eps=0.1)),
+        (PICTURE, torch.tensor([0.5, -2.0])),
+    ),
     "sums with factors": (
         lambda x: (
             torch.add(x, x.exp(), alpha=-0.25),

@@ -34,6 +34,17 @@ def _moved(x: _Tensor, dim: int, distance: int, fill: float) -> _Tensor:
     return torch.constant_pad_nd(x, amounts, fill).narrow(dim, 0, x.shape[dim])
 
 
+def _moved_or_own(x: _Tensor, dim: int, distance: int, fill: float) -> _Tensor:
+    """The elements of so many places before, or their own; `fill` where the size varies.
+
+    Delegates compare infinities wrong.
+    """
+    size = x.shape[dim]
+    if not isinstance(size, int):
+        return _moved(x, dim, distance, fill)
+    return torch.cat([x.narrow(dim, 0, distance), x.narrow(dim, 0, size - distance)], dim)
+
+
 def _scanned(
     x: _Tensor, dim: int, fill: float, joined: Callable[[_Tensor, _Tensor], _Tensor]
 ) -> _Tensor:
@@ -77,8 +88,8 @@ def _extreme(largest: bool) -> Callable[..., tuple[_Tensor, _Tensor]]:
         places = torch.arange(x.shape[dim]).view(shape).expand(x.shape).clone()
         result = x.clone()
         for distance in distances:
-            before = _moved(result, dim, distance, _identity(x.dtype, largest))
-            places_before = _moved(places, dim, distance, 0)
+            before = _moved_or_own(result, dim, distance, _identity(x.dtype, largest))
+            places_before = _moved_or_own(places, dim, distance, 0)
             # Of equal ones the last, and after a NaN only another one.
             later = result >= before if largest else result <= before
             if x.is_floating_point():

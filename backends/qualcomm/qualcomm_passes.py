@@ -1,0 +1,128 @@
+"""Passes on the graphs that QNN gets: upstream's that are left out, and others beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from etbuild import ranges
+from etlower import operators
+from executorch.backends.qualcomm import _passes
+from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.pass_base import ExportPass, PassResult
+from torch.fx import GraphModule, Node
+
+# They write operators as others of 16-bit floats that divide by zero, square large numbers, round
+# quotients down that are just below a whole number, or subtract what is almost equal; and they
+# count with five dimensions, or read a picture for a pair of results. ExecuTorch has kernels.
+_LEFT_OUT = (
+    *("DecomposeAcos", "DecomposeAny", "DecomposeAtan2", "DecomposeCDist", "DecomposeDivMode"),
+    *("DecomposeFill", "DecomposeFloorDivide", "DecomposeHyperbolicVariants"),
+    *("DecomposeMaxPool3d", "DecomposeMinMaxDim"),
+    *("DecomposePDist", "DecomposeRemainder", "DecomposeTan"),
+)
+
+
+def leave_out_passes() -> None:
+    """Makes passes of upstream's do nothing, for this process."""
+    for name in _LEFT_OUT:
+        getattr(_passes, name).call = lambda _, module: PassResult(module, False)
+    # It puts a row in place of a number of it.
+    _passes.Remove0DTensor.remove_ops = frozenset()
+    columns = _passes.DecomposeColIm
+    columns.call = _of_blocks(columns.call)
+
+
+class BoundedExponents(ExportPass):  # type: ignore[misc]
+    """Bounds what `exp` is computed of: QNN's is a large number where 16 bits would hold zero."""
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Puts a `clamp` before each `exp`."""
+        graph = graph_module.graph
+        nodes = graph.find_nodes(op="call_function", target=exir_ops.edge.aten.exp.default)
+        for node in nodes:
+            with graph.inserting_before(node):
+                clamp = exir_ops.edge.aten.clamp.default
+                bounded = graph.call_function(clamp, (node.args[0], ranges.LOWEST))
+            bounded.meta = {**node.meta, "val": torch.clone(node.args[0].meta["val"])}
+            node.replace_input_with(node.args[0], bounded)
+        graph_module.recompile()
+        return PassResult(graph_module, bool(nodes))
+
+
+class SameIntegers(ExportPass):  # type: ignore[misc]
+    """Makes integers of 64 bits such of 32, where a kernel wants them equal, or QNN reads them so.
+
+    Upstream's pass makes most of a graph 32-bit integers. It leaves out some constants, and
+    indices that a kernel gives.
+    """
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Puts a cast behind the wider ones."""
+        changed = False
+        for node in list(graph_module.graph.nodes):
+            wide = _wide_beside_narrow(node)
+            if operators.packet(node) == "_to_copy" and node.meta["val"].dtype == torch.int64:
+                wide = [each for each in node.all_input_nodes if _is_wide(each)]
+            for each in wide:
+                changed = True
+                _cast(node, each)
+        if changed:
+            graph_module.recompile()
+        return PassResult(graph_module, changed)
+
+
+_OF_ONE_TYPE = ("add", "maximum", "minimum", "mul", "sub", "where")
+
+
+def _is_wide(node: Node) -> bool:
+    return any(each.dtype == torch.int64 for each in operators.values(node))
+
+
+def _wide_beside_narrow(node: Node) -> list[Node]:
+    """Inputs of 64-bit integers, of a result that has 32 bits: kernels want one type."""
+    if operators.packet(node) not in _OF_ONE_TYPE or node.meta["val"].dtype != torch.int32:
+        return []
+    return [each for each in node.all_input_nodes if _is_wide(each)]
+
+
+def _cast(node: Node, wide: Node) -> None:
+    copy = exir_ops.edge.aten._to_copy.default
+    with node.graph.inserting_before(node):
+        narrow = node.graph.call_function(copy, (wide,), {"dtype": torch.int32})
+    narrow.meta = {**node.meta, "val": wide.meta["val"].to(torch.int32)}
+    node.replace_input_with(wide, narrow)
+
+
+def _of_blocks(call: Any) -> Any:
+    """The pass's method, which fails on all windows but square ones side by side."""
+
+    def blocks_only(self: Any, graph_module: GraphModule) -> PassResult:
+        packets = {node: operators.packet(node) for node in graph_module.graph.nodes}
+        hidden = {
+            node: node.target
+            for node, packet in packets.items()
+            if (packet == "im2col" and not _has_blocks(node.args[0], *node.args[1:]))
+            or (packet == "col2im" and not _has_blocks(node, *node.args[2:]))
+        }
+        for node in hidden:
+            node.target = _hidden
+        try:
+            return call(self, graph_module)
+        finally:
+            for node, target in hidden.items():
+                node.target = target
+
+    return blocks_only
+
+
+def _has_blocks(picture: Node, kernel: Any, dilation: Any, padding: Any, stride: Any) -> bool:
+    """Tells whether windows of pictures are square, lie side by side, and cover all."""
+    sizes = picture.meta["val"].shape
+    is_plain = [*dilation] == [1, 1] and [*padding] == [0, 0] and [*stride] == [*kernel]
+    is_square = kernel[0] == kernel[1] and not any(size % kernel[0] for size in sizes[-2:])
+    return len(sizes) == 4 and is_plain and is_square
+
+
+def _hidden(*args: Any, **kwargs: Any) -> None:
+    """Stands for an operator that a pass does not see; it is never called."""
