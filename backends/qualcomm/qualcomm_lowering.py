@@ -25,12 +25,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import qualcomm_reproducible
+import qualcomm_scales
 import torch
 from etbuild import BuildError, LowerAgain
 from etlower.refusals import Snapshot
 from executorch.backends.qualcomm import qnn_preprocess
 from executorch.backends.qualcomm.partition import qnn_partitioner
-from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
+from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_QUANT_MAX
 from executorch.backends.qualcomm.utils.qnn_manager_lifecycle import QnnManagerRegistry
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -100,6 +101,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         # Learned in former attempts: calls to decompose, and nodes with which nothing compiles.
         self._decomposed: set[_Call] = set()
         self._refused: set[tuple[str, str]] = set()
+        self._constants: set[torch.fx.Node] = set()
 
     def partition(self, edge_program: torch.export.ExportedProgram) -> Any:
         """Partitions a method; see upstream's class."""
@@ -138,6 +140,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             *signature.inputs_to_buffers,
             *signature.inputs_to_lifted_tensor_constants,
         } - set(signature.buffers_to_mutate.values())
+        self._constants = qualcomm_scales.following(edge_program.graph.nodes, constants)
         with _refusing(self._stays):
             partitions = super().generate_partitions(edge_program)
         for partition in partitions:
@@ -156,6 +159,8 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             becomes_quantized = QCOM_QUANT_ATTRS in node.meta and not given.is_floating_point
             return given == torch.uint8 or becomes_quantized or becomes_whole(node)
         if QCOM_QUANT_ATTRS in node.meta and _is_computed_wrong(node):
+            return True
+        if qualcomm_scales.are_mixed(node, self._constants):
             return True
         # QNN counts with 32 bits, and the runtime would read 64 of them.
         results = node.meta["val"] if _has_several(node) else ()
@@ -232,6 +237,8 @@ _partitioner: Partitioner | None = None
 _CASTS = frozenset(
     ("aten._to_copy.default", "dim_order_ops._to_dim_order_copy.default", "aten.to.dtype")
 )
+_FILLED_LIKE = frozenset(f"aten.{name}_like.default" for name in ("empty", "full", "ones", "zeros"))
+_BYTE = 255
 
 
 @dataclasses.dataclass(frozen=True)
@@ -390,11 +397,12 @@ def _has_inputs(partition: Any, constants: Collection[str]) -> bool:
 def _leave_constants(partition: Any, constants: Collection[str]) -> None:
     """Leaves to ExecuTorch what follows from constants alone and is read elsewhere, too.
 
-    QNN has no outputs that depend on no input: the runtime would miss them.
+    QNN has no outputs that depend on no input: the runtime would miss them. Of what a tensor is
+    filled like, the size is all that counts.
     """
     known: set[torch.fx.Node] = set()
     for node in sorted(partition.nodes):
-        given = node.all_input_nodes
+        given = [] if _name(node) in _FILLED_LIKE else node.all_input_nodes
         if all(n in known or (n.op == "placeholder" and n.name in constants) for n in given):
             known.add(node)
     while left := [node for node in known if any(u not in partition.nodes for u in node.users)]:
@@ -467,6 +475,8 @@ def _is_computed_wrong(node: torch.fx.Node) -> bool:
         return not is_even or any(_name(user) == _AVERAGE for user in node.users)
     if _name(node) == "aten.cumsum.default":
         return True
+    if _name(node) == "aten.mul.Tensor" and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:
+        return any(_name(given) == "aten.tanh.default" for given in node.all_input_nodes)
     if _name(node) == _BATCH_NORM:
         # Of rows it takes the features for channels.
         return node.args[0].meta["val"].dim() != _PICTURE
