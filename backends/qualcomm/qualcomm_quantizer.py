@@ -7,23 +7,39 @@ they have scales of their own. Averages over windows are written so that QNN's c
 split them with a scale that is too small, and in 16 bits SiLU so that it does not fuse it.
 Upstream's quantizer also takes whole numbers beside floats, which its lowering then gives other
 types; here they stay whole.
+
+What a mask hides from a softmax, upstream gives the value -255, or -65535 in 16 bits, and one scale
+with the scores, which then have steps of 1. Here the scale ends `_BELOW` below the least score that
+counts. Where infinities go elsewhere, they stay, and have no scale (etlower/annotations.py).
 """
 
 from __future__ import annotations
 
+import dataclasses
+import operator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
 from etbuild import fold_constants
 from etbuild.biases import own_biases
 from etbuild.exact import write_out_before_quantization
+from etlower.annotations import infinite
+from executorch.backends.qualcomm.quantizer.observers.concat_observer import ConcatObserver
 from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
+from torchao.quantization.pt2e import MinMaxObserver
 
 # With activations of 16 bits.
 _WIDE = (QuantDtype.use_16a8w, QuantDtype.use_16a4w, QuantDtype.use_16a16w)
 _ANNOTATION = "quantization_annotation"
 # Of etbuild.write_out.
 _RULES = ("einsum", "elu", "even_windows", "sum_factor", "uneven_padding")
+# What a mask adds, or puts in place of a score, in the float graph.
+_HIDDEN = -255.0
+# By how much hidden scores are below the others in a scale: a softmax makes less than 2e-7 of them.
+_BELOW = 16.0
+# What is so far below the largest score counts as hidden.
+_FAR = 24.0
 
 
 class Quantizer(QnnQuantizer):
@@ -46,9 +62,127 @@ class Quantizer(QnnQuantizer):
                 continue
             if not _is_float(node):
                 annotation.output_qspec = None
+            observer = _observer(annotation.output_qspec)
+            if observer is not None and observer.func is ConcatObserver:
+                annotation.output_qspec = _observed_by(annotation.output_qspec, _Joined)
             for given in [n for n in annotation.input_qspec_map if not _is_float(n)]:
                 del annotation.input_qspec_map[given]
         return annotated
+
+    def _replace_inf(self, graph_module: torch.fx.GraphModule) -> None:
+        """Makes numbers of infinities before a softmax; upstream's makes others of all."""
+        hidden = _hidden_from_softmax(infinite(graph_module))
+        for node in hidden:
+            if node.op == "get_attr":
+                _limit(graph_module, node)
+            else:
+                node.args = tuple(_limited(arg) for arg in node.args)
+        for node in hidden:
+            dims = {user.args[1] for user in node.users if _is_softmax(user)}
+            if node.op == "call_function" and len(dims) == 1:
+                for annotation, source in _annotations_of(node):
+                    _observe_scores(annotation, source, *dims)
+        graph_module.recompile()
+
+
+class _Joined(ConcatObserver):
+    """Gives a concatenation and its inputs one scale; upstream's fails on inputs without one."""
+
+    def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        """Takes note of a tensor."""
+        low, high = torch.aminmax(x_orig.detach())
+        self.min_val, self.max_val = min(self.min_val, low), max(self.max_val, high)
+        if not self.input_observers:
+            for given in self.concat_node.args[0]:
+                while given.op == "call_module":
+                    module = given.graph.owning_module
+                    self.input_observers.append(module.get_submodule(given.target))
+                    given = given.args[0]
+        for observer in self.input_observers:
+            observer.min_val, observer.max_val = self.min_val, self.max_val
+        return x_orig
+
+
+class _Scores(MinMaxObserver):
+    """Observes scores of which some are hidden from a softmax.
+
+    Args:
+      dim: over which the softmax goes.
+      options: of upstream's observer.
+    """
+
+    def __init__(self, dim: int, **options: Any) -> None:
+        super().__init__(**options)
+        self._dim = dim
+
+    def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        """Takes note of a tensor."""
+        scores = x_orig.detach()
+        seen = scores[scores > scores.amax(self._dim, keepdim=True) - _FAR]
+        least = seen.min() - (_BELOW if seen.numel() < scores.numel() else 0)
+        super().forward(torch.stack([least, seen.max()]))
+        return x_orig
+
+
+def _hidden_from_softmax(nodes: Collection[torch.fx.Node]) -> list[torch.fx.Node]:
+    """Those whose values only a softmax reads, in the end."""
+    left = set(nodes)
+    while elsewhere := {n for n in left if not _is_read_well(n, left)}:
+        left -= elsewhere
+    return [n for n in nodes if n in left]
+
+
+def _is_read_well(node: torch.fx.Node, others: Collection[torch.fx.Node]) -> bool:
+    return bool(node.users) and all(user in others or _is_softmax(user) for user in node.users)
+
+
+def _is_softmax(node: torch.fx.Node) -> bool:
+    return _name(node) in ("softmax", "_softmax")
+
+
+def _annotations_of(node: torch.fx.Node) -> Iterator[tuple[Any, torch.fx.Node | None]]:
+    """The annotations for a node's result: its own, and those of readers, with their source."""
+    for reader in (node, *node.users):
+        annotation = reader.meta.get(_ANNOTATION)
+        if annotation is not None:
+            yield annotation, None if reader is node else node
+
+
+def _observe_scores(annotation: Any, source: torch.fx.Node | None, dim: int) -> None:
+    spec = annotation.input_qspec_map.get(source) if source else annotation.output_qspec
+    observer = _observer(spec)
+    if observer is None or observer.func is not MinMaxObserver:
+        return
+    if source:
+        annotation.input_qspec_map[source] = _observed_by(spec, _Scores, dim=dim)
+    else:
+        annotation.output_qspec = _observed_by(spec, _Scores, dim=dim)
+
+
+def _observer(spec: Any) -> Any:
+    """Finds what makes a scale's observer, with its options; None: another scale's observes it."""
+    return getattr(getattr(spec, "observer_or_fake_quant_ctr", None), "p", None)
+
+
+def _observed_by(spec: Any, observer: Any, **options: Any) -> Any:
+    made = observer.with_args(**options, **_observer(spec).keywords)
+    return dataclasses.replace(spec, observer_or_fake_quant_ctr=made)
+
+
+def _limit(model: torch.fx.GraphModule, node: torch.fx.Node) -> None:
+    """Limits a constant of the graph, which gets a tensor of its own: others may have it, too."""
+    value = operator.attrgetter(str(node.target))(model)
+    node.target = f"_limited_{node.name}"
+    model.register_buffer(node.target, value.detach().clamp(_HIDDEN, -_HIDDEN))
+
+
+def _limited(value: Any) -> Any:
+    return max(_HIDDEN, min(value, -_HIDDEN)) if isinstance(value, float) else value
+
+
+def _name(node: torch.fx.Node) -> str:
+    packet = getattr(node.target, "overloadpacket", node.target)
+    return str(packet).rpartition(".")[2].rstrip("_")
 
 
 def _is_float(node: torch.fx.Node) -> bool:

@@ -158,10 +158,6 @@ OLDER = [program for program in LOWERED if program.ran and program.row.backend i
 
 # Lowest signal-to-noise ratio in dB where it is not that of the precision; see sqnr.
 _NOISE = {
-    # The causal mask is added with 8 or 16 bits: -inf widens their range.
-    "causal_qualcomm_a16w8": 15,
-    "masked_qualcomm_a16w8": 25,
-    "causal_qualcomm_int8": 15,
     # One scale for activations of different ranges.
     "curves_arm_tosa_int8": 13,
     # 4 bits with one scale a channel, without groups.
@@ -210,9 +206,11 @@ MORE_NETS = {
         "curves",
         "grouped",
         "gru",
+        "hidden",
         "lengths",
         "masked",
         "mobile",
+        "modulated",
         "norms",
         "pooled",
         "rows",
@@ -254,6 +252,8 @@ _DYNAMIC = ["lengths", "rows", "signals"]
 
 # Nets that only recipes of these backends get: where they were wrong or failed, and ExecuTorch's own.
 _ONLY = {
+    "hidden": ["arm", "cortex_m", "openvino", "qualcomm", "xnnpack"],
+    "modulated": ["cortex_m", "openvino", "qualcomm", "vulkan", "xnnpack"],
     "signals": ["portable", "vulkan", "xnnpack"],
     "volumes": ["cortex_m", "portable", "xnnpack"],
 }

@@ -270,6 +270,41 @@ class Volumes(nn.Module):
         return torch.cat([x, x.max(1, keepdim=True)[0]], 1)
 
 
+class Modulated(nn.Module):
+    """A convolution whose weights follow from an input, and a view behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.style, self.out = nn.Linear(12, 8), nn.Conv2d(8, 3, 1)
+        self.weight, self.noise = (
+            nn.Parameter(torch.randn(8, 8, 3, 3)),
+            nn.Parameter(torch.randn(6, 6)),
+        )
+
+    def forward(self, x: torch.Tensor, style: torch.Tensor) -> torch.Tensor:
+        """(1, 8, 6, 6) and (1, 12) to (1, 3, 6, 6)."""
+        weight = self.weight * (self.style(style) + 1).view(1, 8, 1, 1)
+        weight = weight * torch.rsqrt(weight.square().sum((1, 2, 3)) + 1e-8).view(8, 1, 1, 1)
+        x = nn.functional.conv2d(x, weight, padding=1).view(1, -1, 6, 6)
+        return self.out(nn.functional.leaky_relu(x + 0.1 * self.noise, 0.2))
+
+
+class Hidden(nn.Module):
+    """Attention of learned queries to what a mask leaves, and the maximum of that, gated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries, self.out = nn.Parameter(torch.randn(3, 16)), nn.Linear(64, 6)
+
+    def forward(self, x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+        """(2, 7, 16) and (2, 7) booleans to (2, 6)."""
+        scores = (self.queries @ x.mT / 4).masked_fill(~keep[:, None], float("-inf"))
+        most = x.masked_fill(~keep[..., None], float("-inf")).amax(1)
+        seen = scores.softmax(-1) @ x
+        gated = torch.tanh(seen) * torch.sigmoid(seen)
+        return self.out(torch.cat([gated.flatten(1), most], 1))
+
+
 class Sorted(nn.Module):
     """Values in order beside their places, and whole numbers that are divided."""
 
@@ -316,6 +351,16 @@ def _sizes() -> _Methods:
     return {f"size_{n}": Method(net, (torch.randn(1, 3, n, n),)) for n in (16, 24)}
 
 
+def _hidden() -> _Methods:
+    """Two sequences, of which one is shorter."""
+    keep = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    return {"forward": Method(Hidden(), (torch.randn(2, 7, 16), keep))}
+
+
+def _modulated() -> _Methods:
+    return {"forward": Method(Modulated(), (torch.randn(1, 8, 6, 6), torch.randn(1, 12)))}
+
+
 def _rows() -> _Methods:
     """Linear layers for one to eight rows."""
     net = nn.Sequential(nn.Linear(32, 48), nn.ReLU(), nn.Linear(48, 16))
@@ -348,8 +393,10 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "curves": lambda: _one(Curves(), 3, 16),
     "grouped": lambda: _one(Grouped(), 1, 8, 8, 8),
     "gru": lambda: _one(Gru(), 1, 5, 12),
+    "hidden": _hidden,
     "lengths": _lengths,
     "masked": lambda: _one(Masked(), 1, 12, 32),
+    "modulated": _modulated,
     "mobile": lambda: _one(Mobile(), 1, 3, 16, 16),
     "norms": lambda: _one(Norms(), 1, 6, 32),
     "pooled": lambda: _one(Pooled(), 1, 3, 32, 32),
