@@ -75,7 +75,7 @@ REASONS: Mapping[str, str] = {
     "double_remainder": "the kernel computes in 32 bits",
     "einsum": "the delegate moves dimensions of one element wrong",
     "elu": "the delegate leaves out the factors",
-    "empty_padding": "the kernel takes no empty tensors",
+    "empty_padding": "the kernels take no empty tensors, or give them another shape",
     "even_windows": "the delegate averages twice, with a scale that is too small between",
     "floor_division": "the kernel gives infinity for zero by zero, and signs of its own",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
@@ -130,7 +130,7 @@ def write_out(*names: str) -> WriteOut:
         "double_remainder": `%` of 64-bit floats.
         "einsum": `torch.einsum` of two tensors, as a product of matrices.
         "elu": ELU with factors, SELU and CELU, as sums and products of it.
-        "empty_padding": padding of tensors without elements.
+        "empty_padding": padding and `pixel_unshuffle` of tensors without elements.
         "even_windows": averages over windows of even sizes side by side, as averages over 2 x 2
           and of those.
         "floor_division": `//` of floats by a tensor, in which there may be zeros.
@@ -150,10 +150,10 @@ def write_out(*names: str) -> WriteOut:
         "integer_shift": shifts of bits by less than 0, or by more than there are.
         "kept_size": resizing by factors that leave a dimension as large as it is, by 1 there.
         "max_pool_backward": the gradient of a maximum over windows.
-        "mixed_types": remainders, operations on bits and joined tensors of several types, and
-          multiples of booleans that are added by index.
+        "mixed_types": remainders, operations on bits, joined tensors and normalizations of several
+          types, and multiples of booleans that are added by index.
         "narrow_copy": copies of a part, as a slice and a copy.
-        "negative_padding": padding that cuts off, as slices.
+        "negative_padding": padding that cuts off, as slices, and that of what `fold` gives.
         "non_blocking": copies that do not wait, as those that do.
         "number_remainder": `%` of a number by a tensor.
         "one_order": copies with the channels last that have rows first as well or have five
@@ -164,7 +164,7 @@ def write_out(*names: str) -> WriteOut:
         "reflection_pad": as slices that are turned and joined.
         "scalar_shape": permutations and windows of tensors without dimensions.
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
-        "scalar_type": sums and differences of whole numbers and a fraction.
+        "scalar_type": sums and differences of whole numbers and a fraction, which may be a bound.
         "uneven_padding": padding by a number of other sizes before than behind, as even padding of
           which a part is taken.
         "weight_order": convolutions of rows whose weights have their channels last.
@@ -327,6 +327,10 @@ def _replace(node: Node, function: Callable[..., Any], whole: bool = False) -> i
     node.args = pytree.tree_map_only(FxNode, nodes.__getitem__, last.args)
     node.kwargs = pytree.tree_map_only(FxNode, nodes.__getitem__, last.kwargs)
     node.target = last.target
+    value, result = node.meta.get("val"), last.meta["val"]
+    if hasattr(value, "dtype") and value.dtype != result.dtype:
+        # Of some functions torch's export has another type than they give.
+        node.meta["val"] = value.to(result.dtype)
     return sum(made.op == "call_function" for made in traced.nodes)
 
 
@@ -632,13 +636,71 @@ def _of_common_type(operator: str) -> Callable[..., Any]:
     return function
 
 
-def _cat_of_common_type(tensors: list[Any], dim: int = 0) -> Any:
+def _of_widest_type(operator: str) -> Callable[..., Any]:
+    """A function of tensors in the widest of their types, whose result has the first one's."""
+
+    def function(x: Any, *rest: Any) -> Any:
+        import functools
+
+        import torch
+
+        tensors = [value for value in (x, *rest) if isinstance(value, torch.Tensor)]
+        dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+        given = (v.to(dtype) if isinstance(v, torch.Tensor) else v for v in (x, *rest))
+        return _call(operator)(*given).to(x.dtype)
+
+    return function
+
+
+def _of_first_type(operator: str) -> Callable[..., Any]:
+    """A function that takes its second tensor in the type of its first one."""
+
+    def function(x: Any, y: Any, *rest: Any, **kwargs: Any) -> Any:
+        return _call(operator)(x, y.to(x.dtype), *rest, **kwargs)
+
+    return function
+
+
+def _joined(operator: str) -> Callable[..., Any]:
+    def function(tensors: list[Any], *rest: Any) -> Any:
+        return _call(operator)(_all_in_common_type(tensors), *rest)
+
+    return function
+
+
+def _gives_half_of_exponent(node: Node) -> bool:
+    return _gives_half(node) and not node.args[1].meta["val"].is_floating_point()
+
+
+def _gives_half_of_two(node: Node) -> bool:
+    """Tells whether 16-bit floats are chosen from, and from a number of another type."""
+    x, y = (source.meta["val"].dtype for source in node.args[1:3])
+    return _gives_half(node) and x != y
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    import torch
+
+    return torch.where(condition, *_in_common_type(x, y))
+
+
+def _ldexp(x: Any, exponent: Any) -> Any:
+    return (x.float() * 2.0**exponent).to(x.dtype)
+
+
+def _all_in_common_type(tensors: list[Any]) -> list[Any]:
     import functools
 
     import torch
 
     dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
-    return torch.cat([tensor.to(dtype) for tensor in tensors], dim)
+    return [tensor.to(dtype) for tensor in tensors]
+
+
+def _cat_of_common_type(tensors: list[Any], dim: int = 0) -> Any:
+    import torch
+
+    return torch.cat(_all_in_common_type(tensors), dim)
 
 
 # Interpolation with factors, which are the last argument.
@@ -852,12 +914,39 @@ def _cuts_off(node: Node) -> bool:
     return is_mended and min(amounts, default=0) < 0 and isinstance(node.meta["val"], torch.Tensor)
 
 
+def _folds_padding(node: Node) -> bool:
+    """Tells whether what windows were taken of had a padding, which is cut off in the end."""
+    return any(node.args[4])  # type: ignore[arg-type]
+
+
+def _fold(
+    x: Any, sizes: list[int], kernel: Any, dilation: Any, padding: list[int], stride: Any
+) -> Any:
+    import torch
+
+    padded = [size + 2 * amount for size, amount in zip(sizes, padding, strict=True)]
+    whole = torch.ops.aten.col2im.default(x, padded, kernel, dilation, [0, 0], stride)
+    for dim, size, amount in zip((-2, -1), sizes, padding, strict=True):
+        whole = whole.narrow(dim, amount, size)
+    return whole.clone()
+
+
 def _pads_nothing(node: Node) -> bool:
     """Tells whether a tensor without elements is padded with a number."""
     sizes = node.args[0].meta["val"].shape
     is_constant = _argument(node, 2, "mode", "constant") == "constant"
     is_empty = any(isinstance(size, int) and size == 0 for size in sizes)
     return is_empty and (str(node.target).startswith("aten.constant_pad_nd") or is_constant)
+
+
+def _shuffles_nothing(node: Node) -> bool:
+    sizes = node.args[0].meta["val"].shape
+    return any(isinstance(size, int) and size == 0 for size in sizes)
+
+
+def _unshuffled(x: Any, factor: int) -> Any:
+    """As eager has it, which leaves the shape of a tensor without elements."""
+    return x.clone()
 
 
 def _padding(x: Any, pad: list[int], *rest: Any, **kwargs: Any) -> Any:
@@ -1297,12 +1386,29 @@ def _in_floats(operator: str) -> Callable[..., Any]:
     return function
 
 
+def _has_fraction_as_bound(node: Node) -> bool:
+    x = node.args[0].meta["val"]
+    is_whole = not x.dtype.is_floating_point and not x.dtype.is_complex
+    return is_whole and _dtype(node).is_floating_point
+
+
+def _bounded(operator: str) -> Callable[..., Any]:
+    def function(x: Any, *bounds: Any, **named: Any) -> Any:
+        import torch
+
+        # A number that is a fraction gives whole numbers the default type.
+        return _call(operator)(x.to(torch.get_default_dtype()), *bounds, **named)
+
+    return function
+
+
 # Of operators that write into their first tensor.
 _OTHER_OVERLOADS = {
     "floor_divide_.Tensor": "floor_divide.default",
     "pow_.Scalar": "pow.Tensor_Scalar",
     "pow_.Tensor": "pow.Tensor_Tensor",
 }
+_BOUNDED = ("clamp.default", "clamp_max.default", "clamp_min.default", "clip.default")
 _BINARY = ("add.Tensor", "div.Tensor", "mul.Tensor", "sub.Tensor")
 _MADE_OF_REMAINDERS = (
     *("cosine_embedding_loss.default", "margin_ranking_loss.default", "pairwise_distance.default"),
@@ -1337,6 +1443,15 @@ _OF_ROWS = (
 )
 _CONVOLUTIONS = (
     *("conv2d.default", "conv2d.padding", "conv_transpose2d.input", "convolution.default"),
+)
+_JOINING = tuple(
+    f"{name}.default" for name in ("block_diag", "column_stack", "dstack", "hstack", "vstack")
+)
+_LOSSES = ("huber_loss.default", "soft_margin_loss.default")
+_LIKE_FIRST = ("diagonal_scatter.default", "select_scatter.default", "slice_scatter.default")
+_NORMS = (
+    *("batch_norm.default", "group_norm.default", "instance_norm.default", "layer_norm.default"),
+    "rms_norm.default",
 )
 _MIXED = ("add.Scalar", "add.Tensor", "rsub.Scalar", "sub.Scalar", "sub.Tensor")
 _PADDINGS = ("constant_pad_nd.default", "pad.default")
@@ -1382,7 +1497,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("celu.default",), _always, _celu),
         _Rule(("selu.default",), _always, _selu),
     ),
-    "empty_padding": (_Rule(_PADDINGS, _pads_nothing, _padding),),
+    "empty_padding": (
+        _Rule(_PADDINGS, _pads_nothing, _padding),
+        _Rule(("pixel_unshuffle.default",), _shuffles_nothing, _unshuffled),
+    ),
     "even_windows": (
         _Rule(("avg_pool2d.default",), _has_even_windows, _halved),
         _Rule(("adaptive_avg_pool2d.default",), _has_even_windows, _adaptively_halved),
@@ -1429,9 +1547,17 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("cat.default",), _has_two_types, _cat_of_common_type),
         *(_Rule((name,), _has_two_types, _of_common_type(name)) for name in _OF_ONE_TYPE),
         _Rule(("index_add.default",), _adds_booleans, _index_add),
+        _Rule(("ldexp.Tensor",), _gives_half_of_exponent, _ldexp),
+        _Rule(("where.self",), _gives_half_of_two, _where),
+        *(_Rule((name,), _has_two_types, _joined(name)) for name in _JOINING),
+        *(_Rule((name,), _has_two_types, _of_first_type(name)) for name in _LIKE_FIRST),
+        *(_Rule((name,), _has_two_types, _of_widest_type(name)) for name in (*_NORMS, *_LOSSES)),
     ),
     "narrow_copy": (_Rule(("narrow_copy.default",), _always, _narrow),),
-    "negative_padding": (_Rule(_PADDINGS, _cuts_off, _padding),),
+    "negative_padding": (
+        _Rule(_PADDINGS, _cuts_off, _padding),
+        _Rule(("col2im.default",), _folds_padding, _fold),
+    ),
     "non_blocking": tuple(_Rule((name,), _does_not_wait, _waiting(name)) for name in _COPIES),
     "number_remainder": (_Rule(("remainder.Scalar_Tensor",), _always, _remainder_of_number),),
     "one_order": tuple(
@@ -1458,7 +1584,10 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("cumsum.default",), _is_scalar, _scalar_sum),
         _Rule(("sum.dim_IntList",), _has_no_dimension, _sum_of_scalar),
     ),
-    "scalar_type": tuple(_Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
+    "scalar_type": (
+        *(_Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
+        *(_Rule((name,), _has_fraction_as_bound, _bounded(name)) for name in _BOUNDED),
+    ),
     "sum_factor": tuple(
         _Rule((name,), _has_sum_factor, _sum_with(name))
         for name in ("add.Tensor", "rsub.Scalar", "rsub.Tensor", "sub.Tensor")

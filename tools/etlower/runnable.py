@@ -143,7 +143,7 @@ def check(manager: Any, label: str) -> None:
 def check_outputs(
     manager: Any, programs: Mapping[str, torch.export.ExportedProgram], label: str
 ) -> None:
-    """Fails where passes of a backend gave an output of whole numbers another type.
+    """Fails where passes gave an output another type, unless it was quantized.
 
     Args:
       manager: upstream's ExecutorchProgramManager.
@@ -156,16 +156,17 @@ def check_outputs(
     for method, program in sorted(programs.items()):
         before, after = _output_types(program), _output_types(manager.exported_program(method))
         for number, (expected, got) in enumerate(zip(before, after, strict=False)):
-            # Recipes may quantize an output on purpose; whole numbers have no other type.
-            if expected is None or got is None or expected.is_floating_point:
+            if expected is None or got is None:
                 continue
-            if expected != got:
+            # Recipes may quantize an output on purpose.
+            is_quantized = expected.is_floating_point and not got.is_floating_point
+            if expected != got and not is_quantized:
                 raise BuildError(
-                    f'{label}: the method "{method}", output {number}: passes of the recipe '
+                    f'{label}: the method "{method}", output {number}: passes of the lowering '
                     f"made it {str(got).removeprefix('torch.')}, expected "
                     f"{str(expected).removeprefix('torch.')} as in the model.",
-                    "Compute it outside of the model, convert it to floats there, or use another "
-                    "recipe.",
+                    "Convert it in the model (x.to(dtype)), compute it outside of the model, or "
+                    "use another recipe.",
                 )
 
 
@@ -311,6 +312,35 @@ def _empty(node: Node) -> tuple[str, str] | None:
     )
 
 
+def _two_sided(node: Node) -> tuple[str, str] | None:
+    if node.args[-1]:
+        return None
+    return (
+        "got onesided=False, and it computes the frequencies from 0 on only",
+        "Use torch.fft.rfft, whose result has all that is in a transform of real numbers.",
+    )
+
+
+def _norm_types(node: Node) -> tuple[str, str] | None:
+    types = sorted({str(v.dtype).removeprefix("torch.") for v in operators.inputs(node)})
+    if len(types) < 2:
+        return _doubles(node)
+    return (
+        f"got tensors of the types {', '.join(types)}, expected one type",
+        "Convert them before: x.to(weight.dtype).",
+    )
+
+
+def _joined_types(node: Node) -> tuple[str, str] | None:
+    types = sorted({str(v.dtype).removeprefix("torch.") for v in operators.inputs(node)})
+    if len(types) < 2:
+        return None
+    return (
+        f"got tensors of the types {', '.join(types)}, and it reads all as it reads the first one",
+        "Convert them before: x.to(dtype).",
+    )
+
+
 def _empty_product(node: Node) -> tuple[str, str] | None:
     """A product with no rows or columns is empty; one over a dimension of 0 would be zeros."""
     return _empty(node) if 0 not in operators.values(node)[0].shape else None
@@ -354,10 +384,15 @@ _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
     **dict.fromkeys(("addmm", "bmm", "mm"), _empty_product),
     **dict.fromkeys(("_adaptive_avg_pool2d", "upsample_bilinear2d"), _doubles_and_bytes),
     "_upsample_bilinear2d_aa": _antialiased,
+    "_fft_r2c": _two_sided,
     **dict.fromkeys(("_log_softmax", "grid_sampler_2d"), _doubles),
     **dict.fromkeys(
-        ("_native_batch_norm_legit", "native_group_norm", "native_layer_norm"), _doubles
+        ("_native_batch_norm_legit", "native_group_norm", "native_layer_norm"), _norm_types
     ),
+    **dict.fromkeys(
+        (f"_native_batch_norm_legit{kind}" for kind in ("_no_training", ".no_stats")), _norm_types
+    ),
+    "cat": _joined_types,
     "clamp": _bounds,
     "constant_pad_nd": _padding,
     "hardtanh": _whole_bounds,

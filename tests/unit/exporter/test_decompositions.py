@@ -288,6 +288,16 @@ EMBEDDINGS: dict[str, Case] = {
         for mode in ("sum", "mean", "max")
         for padding, has_end in ((None, False), (2, True))
     },
+    **{
+        f"bags that end early {mode} {padding}": (
+            lambda i, o, mode=mode, padding=padding: F.embedding_bag(
+                i, MEANINGS, o, mode=mode, padding_idx=padding, include_last_offset=True
+            ),
+            (WORDS, torch.tensor([0, 2, 2, 5])),
+        )
+        for mode in ("sum", "mean", "max")
+        for padding in (None, 2)
+    },
     "bags of one size": (lambda i: F.embedding_bag(i, MEANINGS), (WORDS[:6].view(2, 3),)),
     "weighted bags": (
         lambda i, o, w: F.embedding_bag(

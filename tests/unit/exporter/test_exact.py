@@ -510,6 +510,46 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         ),
         (torch.randn(1, 2, 16, 24),),
     ),
+    "norms of several types": (
+        lambda x, w: (
+            F.layer_norm(x, (4,), w),
+            F.rms_norm(x, (4,), w),
+            F.group_norm(x, 1, w[:3]),
+            F.instance_norm(x, weight=w[:3]),
+            F.batch_norm(x, w[:3], w[:3].abs() + 1),
+        ),
+        (torch.randn(2, 3, 4).half(), torch.tensor([0.5, 1.3, -0.7, 2.0])),
+    ),
+    "joined, put into others, losses of several types": (
+        lambda x, y: (
+            *(f([x, y]) for f in (torch.vstack, torch.hstack, torch.dstack, torch.column_stack)),
+            torch.block_diag(x, y),
+            torch.select_scatter(x, y[0], 0, 0),
+            torch.slice_scatter(y, x[:1], 0, 0, 1),
+            torch.diagonal_scatter(x, y.diagonal()),
+            torch.ldexp(x, y.to(torch.int32)),
+            F.huber_loss(x, y),
+            F.soft_margin_loss(x, y.sign()),
+        ),
+        (torch.randn(3, 3).half(), torch.randn(3, 3)),
+    ),
+    "whole numbers behind fractions": (
+        lambda x, y: torch.vstack([x, y]),
+        (torch.randn(2, 3), torch.ones(3, dtype=torch.int32)),
+    ),
+    "fractions as bounds of whole numbers": (
+        lambda x: (x.clamp(-1.5, 2.5), x.clamp(min=0.5), torch.clamp_max(x, 1.5)),
+        (torch.arange(-6, 6),),
+    ),
+    "choice of a half and a number": (
+        lambda x: torch.where(x > 0, x, torch.tensor(0.5)),
+        (torch.randn(3, 3).bfloat16(),),
+    ),
+    "pixels of empty tensors": (lambda x: F.pixel_unshuffle(x[:0], 2), (torch.randn(1, 2, 4, 4),)),
+    "folded windows with padding": (
+        lambda x: F.fold(F.unfold(x, 3, padding=1), (3, 4), 3, padding=1),
+        (torch.randn(1, 2, 3, 4),),
+    ),
     "any and all": (
         lambda x: ((x > 0).any(), (x > 9).any(), (x > 9).all(), torch.all(x > -9, (0, 1))),
         (X,),

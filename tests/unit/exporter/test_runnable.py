@@ -66,6 +66,12 @@ ROWS = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
         ),
         (Net(lambda x: F.hardtanh(x, -0.3, 0.3)), (ROWS.long(),), ["bound -0.3", "clamp"]),
         (Net(lambda x: x.half().clamp(max=1e5)), (ROWS,), ["100000.0", "x.float()"]),
+        (Net(lambda x: torch.fft.fft(x).real), (ROWS,), ["onesided=False", "torch.fft.rfft"]),
+        (
+            Net(lambda x, w: torch.native_group_norm(x[None], w, None, 1, 9, 4, 1, 0.1)[0]),
+            (ROWS.half(), ROWS[:, 0].contiguous()),
+            ["float16, float32", "x.to(weight.dtype)"],
+        ),
         (Net(lambda x: x[:, :0].to(torch.uint8).cummin(0)), (ROWS,), ["[9, 0]", "empty"]),
     ],
 )
@@ -291,7 +297,7 @@ def test_orders_that_name_the_same_memory(recipe: str, tmp_path: Path) -> None:
 
 
 def test_outputs_of_another_type() -> None:
-    """Whole numbers stay what they are; an output may be quantized."""
+    """Types stay what they are; an output may be quantized."""
 
     def program(function: Any) -> Any:
         return torch.export.export(Net(function), (torch.ones(2),))
@@ -303,8 +309,10 @@ def test_outputs_of_another_type() -> None:
     whole = program(lambda x: x.to(torch.int64))
     check(whole, whole)
     check(program(lambda x: x * 1), program(lambda x: x.to(torch.int8)))
-    with pytest.raises(BuildError, match="output 0: passes of the recipe made it float32"):
+    with pytest.raises(BuildError, match="output 0: passes of the lowering made it float32"):
         check(whole, program(lambda x: x * 1))
+    with pytest.raises(BuildError, match="made it float16, expected float32"):
+        check(program(lambda x: x * 1), program(lambda x: x.half()))
 
 
 def _with_statistics(*layers: nn.Module) -> nn.Module:

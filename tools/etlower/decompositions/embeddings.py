@@ -35,12 +35,17 @@ def _embedding_bag(
         return NotImplemented
     indices, offsets = indices.to(torch.int64), offsets.to(torch.int64)
     inside = _inside(offsets, count, include_last_offset)
+    counted = inside
+    if include_last_offset:
+        # Eager's last bag ends with the indices all the same, but for sums without a padding.
+        counted = _inside(offsets[:-1], count, False)
+        inside = counted if mode == _MAX or padding_idx >= 0 else inside
     if padding_idx >= 0:
-        inside = inside & (indices != padding_idx)
+        inside = counted = inside & (indices != padding_idx)
     rows = torch.index_select(weight, 0, indices)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)
-    sizes = inside.sum(1)
+    sizes = counted.sum(1)
     if mode == _MAX:
         best = torch.where(inside.unsqueeze(2), rows, -math.inf).amax(1)
         bags = torch.where((sizes == 0).unsqueeze(1), 0.0, best).to(weight.dtype)
