@@ -184,6 +184,19 @@ def _corrects_by_whole_number(node: Node) -> bool:
     return correction is not None and correction == int(correction) and not keeps
 
 
+def _copies_alike(node: Node) -> bool:
+    """MLX neither repeats nor casts what is copied into a tensor."""
+    target, source = operators.values(list(node.args[:2]))
+    return target.shape == source.shape and target.dtype == source.dtype
+
+
+def _repeats_along(node: Node) -> bool:
+    """MLX takes the first dimension where none is named, and a number has none."""
+    dim = node.args[2] if len(node.args) > 2 else node.kwargs.get("dim")
+    rank = node.args[0].meta["val"].dim()
+    return rank == 1 or (rank > 1 and dim is not None)
+
+
 def _cuts_off_if_transposed(node: Node) -> bool:
     """MLX fails on a padding that is wider than what the kernel adds to the result."""
     _, weight, _, _, padding, dilation, transposed, *_ = node.args
@@ -231,10 +244,12 @@ _CHECKS: dict[Any, Callable[[Node], bool]] = {
     _aten.conv_transpose2d.input: _cuts_off,
     _aten.conv_transpose3d.input: _cuts_off,
     _aten.convolution.default: _cuts_off_if_transposed,
+    _aten.copy.default: _copies_alike,
     _aten.index.Tensor: _picks_first_axes,
     _aten.max_pool1d_with_indices.default: _gives_values_only,
     _aten.max_pool2d_with_indices.default: _gives_values_only,
     _aten.max_pool3d_with_indices.default: _gives_values_only,
+    _aten.repeat_interleave.self_int: _repeats_along,
     _aten.rms_norm.default: _has_epsilon,
     _aten.sort.default: _sorts_up,
     _aten.squeeze.dims: _removes_ones,

@@ -98,6 +98,8 @@ def is_wrong(node: Node) -> bool:
         return True
     if name in _OF_FLOATS and not all(t.is_floating_point() for t in operators.inputs(node)):
         return True
+    if name in {"all", "any"} and any(not t.dim() for t in operators.inputs(node)):
+        return True
     if name in _MOVES and not all(t.is_contiguous() for t in results):
         return True
     if name == "convolution" and _is_computed_of_bytes(node.args[1]):

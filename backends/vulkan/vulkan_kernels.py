@@ -22,6 +22,13 @@ _PICTURE = 4
 _TEXEL = 4
 
 
+# What copies, where the result has the type and the shape of what is given.
+_COPIES = frozenset(
+    {
+        *("_clone_dim_order", "_to_copy", "_to_dim_order_copy", "alias_copy", "clone"),
+        *("detach_copy", "expand_copy"),
+    }
+)
 # What was seen to take tensors of more than four dimensions, which no part may take or give.
 _OF_MANY_DIMENSIONS = (
     "aten.permute_copy.",
@@ -60,6 +67,8 @@ def refusal(node: Node) -> str:
     is_conversion = _is_conversion(node)
     if values[0] is not None and values[0].dim() == 0 and not is_conversion:
         return "Vulkan's runtime ends the process on results without dimensions"
+    if isinstance(node.meta.get("val"), list | tuple) and len(node.meta["val"]) == 1:
+        return "upstream's check fails on a list of one tensor"
     if operators.is_empty(node):
         return "Vulkan's runtime ends the process on tensors without elements"
     stored = [_value(each) for each in node.all_input_nodes if _is_stored(each)]
@@ -73,6 +82,8 @@ def refusal(node: Node) -> str:
         return "it is a constant, which ExecuTorch computes as fast"
     if not is_conversion and any(map(_is_computed_number, node.all_input_nodes)):
         return "Vulkan's runtime ends the process on numbers that are computed"
+    if operators.packet(node) in _COPIES and _is_second(node):
+        return "Vulkan's runtime loses a copy of what others read"
     if values[0] is not None and values[0].dtype == torch.int64 and "_copy" not in name:
         return "Vulkan computes whole numbers with 32 bits"
     return _CHECKS.get(name.rpartition(".")[0].removeprefix("aten."), _takes)(node)
@@ -243,6 +254,14 @@ def _conversion(node: Node) -> str:
         return "Vulkan's runtime ends the process on conversions to booleans"
     order = list(_value(node).dim_order())
     return "Vulkan's runtime gives rows only" if order != sorted(order) else ""
+
+
+def _is_second(node: Node) -> bool:
+    """Tells whether others read what a call copies as well: upstream takes both for one tensor."""
+    source = node.args[0]
+    result, given = _value(node), _value(source)
+    is_same = (result.dtype, result.shape) == (given.dtype, given.shape)
+    return is_same and len(source.users) > 1
 
 
 def _quotient(node: Node) -> str:

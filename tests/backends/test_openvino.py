@@ -63,6 +63,7 @@ def left(nodes: list[torch.fx.Node]) -> set[str]:
         (lambda x: torch.where(x > 3, x, 2**50).amin(-1), (WHOLE,), "amin"),
         (lambda x: x.index_put((WHOLE[:2, 0],), X[:2], accumulate=True) + 1, (X,), "index_put"),
         (lambda x: (x.clone(), x + 1), (X,), "_clone_dim_order"),
+        (lambda x: x.sum().bool().any(0), (WHOLE,), "any"),
         # Its compiler fails on this one, and does not say so before.
         (lambda x: x.permute(0, -2, -1, 1) * 2, (PICTURE,), "permute_copy"),
     ],

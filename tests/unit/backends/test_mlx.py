@@ -54,6 +54,9 @@ def lowered(function: Callable[..., Any], x: torch.Tensor = X) -> tuple[set[str]
         (lambda x: (x * 2).sum(None, True), "sum"),
         (lambda x: x[:, :0].abs(), "abs"),
         (lambda x: (x * 2).sort(descending=True), "topk"),
+        (lambda x: (x * 2).copy_(x.amax()), "copy"),
+        (lambda x: x.int().copy_(x * 2), "copy"),
+        (lambda x: (x * 2).repeat_interleave(2), "repeat_interleave"),
     ],
 )
 def test_what_stays(function: Callable[..., Any], operator: str) -> None:

@@ -230,6 +230,12 @@ def test_more_than_four_dimensions(refused: Callable[..., dict[str, str]]) -> No
 
 
 _X, _P = torch.randn(3, 4, 8), torch.randn(2, 4, 6, 8)
+
+
+def _with_copy(x: torch.Tensor, expanded: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.expand_as(x) if expanded else x.clone(), x
+
+
 _RATIO = "Vulkan's runtime ends the process on a factor that is not the ratio of sizes"
 _STORED = "Vulkan's runtime ends the process on weights that are computed or left out"
 
@@ -260,6 +266,9 @@ def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
         (lambda x: torch.div(x, 0.7, rounding_mode="trunc"), _X, "div.Tensor_mode", "rounds"),
         (lambda x: F.conv2d(x, x[:, :, :3, :3] * 2), _P, "convolution.default", "are computed"),
         (lambda x: F.group_norm(x, 2), _X, "native_group_norm.default", "four dimensions"),
+        (lambda x: F.conv2d(x, x[:1, :, :2, :2]), _P, "convolution.default", "are computed"),
+        (lambda x: _with_copy(x * 2), _X, "_clone_dim_order.default", "loses a copy"),
+        (lambda x: _with_copy(x * 2, True), _X, "expand_copy.default", "loses a copy"),
     ],
 )
 def test_what_it_computes_wrong(
