@@ -16,7 +16,7 @@ from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
-from etlower import control_flow_bodies, operators
+from etlower import control_flow_bodies, operators, smallest_sizes
 from etlower.outputs import leaves
 
 # Names of torch's errors on values that it has to know.
@@ -149,14 +149,24 @@ def export_module(
     name: str, module: Any, method: Method, strict: bool, label: str
 ) -> torch.export.ExportedProgram:
     try:
-        return torch.export.export(
+        program = torch.export.export(
             module, method.example_inputs, dynamic_shapes=method.dynamic_shapes, strict=strict
         )
     except Exception as error:
         check_eager(name, module, method, label)
         _explain_shapes(name, method, error, label)
         explain_values(error, label, f'the method "{name}"')
-        raise
+        if isinstance(error, BuildError | ImportError | MemoryError | RecursionError):
+            raise
+        # What follows in Dynamo's own errors is on Dynamo.
+        said = str(error).partition("\n  Hint: ")[0].strip()
+        raise BuildError(
+            f'{label}: torch.export fails on the method "{name}"{_own_line(error)}: '
+            f"{type(error).__name__}: {said}",
+            "Write that line with other operators, or move it out of the model.",
+        ) from error
+    smallest_sizes.check(name, module, method, program, label)
+    return program
 
 
 def check_eager(name: str, module: Any, method: Method, label: str) -> None:
@@ -275,6 +285,10 @@ def explain_values(error: Exception, label: str, what: str = "the model") -> Non
 def _own_line(error: Exception) -> str:
     """The innermost line of the model's code in an error's trace: ", net.py:12"."""
     others = ("site-packages", os.path.dirname(__file__), os.path.dirname(os.__file__))
-    frames = traceback.extract_tb(error.__traceback__)
+    # Dynamo runs no code of the model's, and notes where it was.
+    frames = [
+        *traceback.extract_tb(error.__traceback__),
+        *(getattr(error, "real_stack", None) or ()),
+    ]
     own = [frame for frame in frames if not any(part in frame.filename for part in others)]
     return f", {own[-1].filename}:{own[-1].lineno}" if own else ""

@@ -1,7 +1,8 @@
-"""Refuses what an export would keep in silence: numbers of the example, dropout."""
+"""Refuses what an export would keep in silence: numbers of the example, dropout, sizes of 1."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -91,3 +92,52 @@ def test_sizes_and_branches_by_values(kind: str) -> None:
     assert "follows from the values of a tensor" in caught.value.what
     assert "test_methods.py:" in caught.value.what
     assert "torch._check" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda x: x[:2] + 1, r"aten\.slice\.Tensor \(\S+:\d+\) gives the shape \[1, 3\]"),
+        (lambda x: x * 2 if x.shape[0] == 1 else x, "its result 0 has other numbers than"),
+        (lambda x: x.sum(0) if x.shape[0] > 1 else x[0] * 5, "its result 0 has other numbers"),
+        (lambda x: x.squeeze(0), r"aten\.squeeze\.dim \(\S+:\d+\) gives the shape \[3\]"),
+        (
+            lambda x: (x if x.shape[0] > 1 else x[0]) * 1,
+            r"its result 0 has the shape \[1, 3\], and",
+        ),
+    ],
+)
+def test_a_size_of_one(function: Callable[..., Any], said: str) -> None:
+    """torch.export takes sizes that vary for 2 or more, whatever their range says."""
+
+    class Sized(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return function(x)
+
+    def built(least: int) -> None:
+        size = torch.export.Dim("n", min=least, max=8)
+        lowered({"forward": Method(Sized(), (torch.randn(4, 3),), dynamic_shapes=({0: size},))})
+
+    built(2)
+    begin = r'//m:net: the method "forward": where dimension 0 of input 0 has the size 1, '
+    with pytest.raises(BuildError, match=begin + said):
+        built(1)
+
+
+def test_a_size_of_one_that_is_right() -> None:
+    """State keeps its values, and the model's own refusals count for nothing."""
+
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            self.calls.add_(1)
+            return (x @ y.mT).softmax(0) + self.calls
+
+    size = torch.export.Dim("n", max=8)
+    net = Counting()
+    inputs = (torch.randn(4, 3), torch.randn(2, 3))
+    lowered({"forward": Method(net, inputs, dynamic_shapes=({0: size}, None))})
+    assert net.calls.item() == 0
