@@ -16,14 +16,16 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, LowerAgain
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from torch.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
+    InputSpec,
     OutputKind,
     OutputSpec,
     TensorArgument,
 )
+from torch.utils import _pytree as pytree
 
 from etlower import operators
 
@@ -96,17 +98,25 @@ class Snapshot:
       program: of the partition.
       graph: a copy of its graph.
       signature: a copy of its signature.
+      weights: its table of parameters and buffers, from which passes drop what they fold.
+      constants: its table of other tensors.
     """
 
     program: ExportedProgram
     graph: torch.fx.Graph
     signature: ExportGraphSignature
+    weights: dict[str, Any]
+    constants: dict[str, Any]
 
     @staticmethod
     def of(program: ExportedProgram) -> Snapshot:
         """Copies a partition's graph; its weights are not copied."""
         return Snapshot(
-            program, copy.deepcopy(program.graph), copy.deepcopy(program.graph_signature)
+            program,
+            copy.deepcopy(program.graph),
+            copy.deepcopy(program.graph_signature),
+            dict(program.state_dict),
+            dict(program.constants),
         )
 
     def beginning(self, count: int) -> ExportedProgram:
@@ -124,7 +134,10 @@ class Snapshot:
         results = [
             node
             for node in calls[:count]
-            if node in computed and any(user not in first for user in node.users)
+            if node in computed
+            and any(user not in first for user in node.users)
+            # Of several results those that are picked are outputs.
+            and isinstance(node.meta.get("val"), torch.Tensor)
         ]
         output.args = (tuple(results),)
         for node in reversed(rest):
@@ -141,12 +154,19 @@ class Snapshot:
             root=torch.fx.GraphModule(self.program.graph_module, graph),
             graph=graph,
             graph_signature=ExportGraphSignature(kept, outputs),
-            state_dict=self.program.state_dict,
-            range_constraints={},
-            module_call_graph=copy.deepcopy(self.program.module_call_graph),
-            constants=self.program.constants,
+            state_dict=dict(self.weights),
+            range_constraints=dict(self.program.range_constraints),
+            module_call_graph=self._call(kept, outputs),
+            constants=dict(self.constants),
             verifiers=[self.program.verifier],
         )
+
+    def _call(self, inputs: list[InputSpec], outputs: list[OutputSpec]) -> list[ModuleCallEntry]:
+        """The program's own call, with other inputs and outputs."""
+        given = [spec.arg for spec in inputs if spec.kind == InputKind.USER_INPUT]
+        results = [spec.arg for spec in outputs]
+        specs = pytree.tree_structure((tuple(given), {})), pytree.tree_structure(tuple(results))
+        return [ModuleCallEntry("", ModuleCallSignature(given, results, *specs))]
 
     def _computed(self, graph: torch.fx.Graph) -> set[torch.fx.Node]:
         """Nodes that follow from inputs: compilers hand out no others."""
@@ -171,17 +191,32 @@ class Snapshot:
         Returns:
           The node; None: the compiler takes all of them.
         """
+        refused = self.refused_among(compiles, lambda: False)
+        return refused[-1] if refused else None
+
+    def refused_among(
+        self, compiles: Callable[[ExportedProgram], bool], is_over: Callable[[], bool]
+    ) -> list[torch.fx.Node]:
+        """Finds operators among which a partition stops being compiled.
+
+        Args:
+          compiles: tells whether the compiler takes a program; it may change it.
+          is_over: tells, before each attempt but the first, whether the time for them is over.
+
+        Returns:
+          One operator, unless the time was over before; empty: the compiler takes all of them.
+        """
         calls = _calls(self.graph)
         bad = len(calls)
         if compiles(self.beginning(bad)):
-            return None
+            return []
         # Nothing is computed before the first operator on an input.
         computed = self._computed(self.graph)
-        good = next(number for number, node in enumerate(calls) if node in computed)
-        while bad - good > 1:
+        good = next((number for number, node in enumerate(calls) if node in computed), 0)
+        while bad - good > 1 and not is_over():
             middle = (good + bad) // 2
             good, bad = (middle, bad) if compiles(self.beginning(middle)) else (good, middle)
-        return calls[bad - 1]
+        return calls[good:bad]
 
 
 def _calls(graph: torch.fx.Graph) -> list[torch.fx.Node]:

@@ -43,6 +43,7 @@ from etlower import (
     control_flow,
     control_flow_bodies,
     doubles,
+    failing_call,
     kernels,
     layouts,
     older_exporters,
@@ -151,6 +152,10 @@ def _run(
             bounds.check_export(bounds.captured(module), inputs[name], name, label)
     watch.exported(programs)
     exported = {name: state.kept(program) for name, program in programs.items()}
+
+    def attempt(name: str, program: torch.export.ExportedProgram) -> None:
+        _attempt(name, program, spec, recipe, label)
+
     with progress.stage("lower"):
         try:
             with control_flow_bodies.without_gradients(programs):
@@ -161,7 +166,9 @@ def _run(
                     kernels.explained(lambda: _graphs(programs), label),
                 ):
                     edge = undelegated.lowered(
-                        lambda: _lower(prepared, spec, recipe, etrecord), recipe
+                        lambda: _lower(prepared, spec, recipe, etrecord),
+                        recipe,
+                        prepared.values(),
                     )
         except Exception as error:
             # Tracing accepts some inputs that the model itself does not.
@@ -169,6 +176,7 @@ def _run(
                 check_eager(name, method.module, method, label)
             explain_values(error, label)
             bounds.explain(error, programs, label)
+            failing_call.explain(error, programs, attempt, label)
             raise
     watch.lowered(edge)
     with progress.stage("emit"):
@@ -180,12 +188,18 @@ def _run(
         config = writes.in_place(config, edge, programs)
         lowered = {name: edge.exported_program(name) for name in edge.methods}
         config = prefixes.in_place(config, lowered)
-        with (
-            control_flow_bodies.without_gradients(programs),
-            kernels.known_are_valid(),
-            kernels.explained(lambda: _graphs(lowered), label),
-        ):
-            manager = _emitted(edge, config, programs, label)
+        try:
+            with (
+                control_flow_bodies.without_gradients(programs),
+                kernels.known_are_valid(),
+                kernels.explained(lambda: _graphs(lowered), label),
+            ):
+                manager = edge.to_executorch(config)
+        except Exception as error:
+            explain_values(error, label)
+            bounds.explain(error, programs, label)
+            failing_call.explain(error, programs, attempt, label)
+            raise
     runnable.check(manager, label)
     runnable.check_outputs(manager, programs, label)
     bounds.check_lowered(manager, inputs, label)
@@ -193,15 +207,20 @@ def _run(
     return manager
 
 
-def _emitted(
-    edge: Any, config: ExecutorchBackendConfig, programs: Mapping[str, Any], label: str
-) -> Any:
-    try:
-        return edge.to_executorch(config)
-    except Exception as error:
-        explain_values(error, label)
-        bounds.explain(error, programs, label)
-        raise
+def _attempt(name: str, program: Any, spec: ModelSpec, recipe: ExportRecipe, label: str) -> None:
+    """Lowers and emits a program that stands for a method, and says nothing."""
+    config = recipe.executorch_backend_config or ExecutorchBackendConfig()
+    programs = {name: program}
+    with (
+        control_flow_bodies.without_gradients(programs),
+        kernels.known_are_valid(),
+        doubles.exact_numbers(),
+    ):
+        prepared = control_flow_bodies.prepared(programs, recipe, label)
+        edge = undelegated.lowered(
+            lambda: _lower(prepared, spec, recipe, False), recipe, prepared.values()
+        )
+        edge.to_executorch(config)
 
 
 def _graphs(

@@ -19,6 +19,7 @@ from etbuild import LowerAgain
 from executorch.exir.program import _program
 from executorch.export import ExportRecipe
 from torch._ops import OpOverload
+from torch.export import ExportedProgram
 
 from etlower import operators
 from etlower.decompositions import LACKING, TABLE
@@ -26,12 +27,16 @@ from etlower.partitioners import partitioners_of_recipe
 from etlower.replacing import replaced
 
 
-def lowered(lower: Callable[[], Any], recipe: ExportRecipe) -> Any:
+def lowered(
+    lower: Callable[[], Any], recipe: ExportRecipe, programs: Collection[ExportedProgram] = ()
+) -> Any:
     """Lowers a model, with decompositions of what would have no kernel.
 
     Args:
       lower: runs upstream's stages; it may be called several times.
       recipe: whose partitioners come first; operators of its `preserve_ops` are left to the app.
+      programs: that it lowers. Upstream drops from their tables what a delegate has taken; each
+        attempt gets them whole.
 
     Returns:
       Upstream's EdgeProgramManager.
@@ -43,10 +48,29 @@ def lowered(lower: Callable[[], Any], recipe: ExportRecipe) -> Any:
     # What upstream's table has, too, is decomposed in any case, unless a partitioner keeps it.
     upstreams = _program._default_decomposition_table()
     chosen = {op for op in ours if op in upstreams or not _may_take(recipe, op)}
-    edge = _with(chosen, lower)
+    tables = [program.constants for program in programs]
+    if ours - chosen:
+        # A backend whose partitioner lists what it takes never asks again, and its weights may go.
+        tables += [program.state_dict for program in programs]
+    whole = [(table, dict(table)) for table in tables]
+
+    def restore() -> None:
+        for table, values in whole:
+            table.clear()
+            table.update(values)
+
+    def attempt() -> Any:
+        try:
+            return lower()
+        except Exception:
+            restore()
+            raise
+
+    edge = _with(chosen, attempt)
     while more := (ours - chosen) & _called(edge):
         chosen |= more
-        edge = _with(chosen, lower)
+        restore()
+        edge = _with(chosen, attempt)
     return edge
 
 

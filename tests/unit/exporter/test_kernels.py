@@ -66,6 +66,32 @@ def test_a_model_is_lowered_again_where_a_partitioner_asks() -> None:
     assert len(attempts) == 3
 
 
+def test_each_attempt_has_the_whole_model() -> None:
+    """Upstream drops what a delegate has taken."""
+    program = torch.export.export(Outer(), (torch.ones(2, 4),))
+    program.constants["lifted"] = torch.ones(1)
+    seen: list[set[str]] = []
+
+    def lower() -> Any:
+        seen.append({*program.constants, *program.state_dict})
+        program.constants.clear()
+        program.state_dict.clear()
+        if len(seen) < 3:
+            raise LowerAgain
+        return SimpleNamespace(methods=[])
+
+    partitioner = SimpleNamespace(partition=None)
+    recipe = ExportRecipe(
+        name="any",
+        lowering_recipe=LoweringRecipe(
+            partitioners=[partitioner],
+            edge_compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        ),
+    )
+    undelegated.lowered(lower, recipe, [program])
+    assert seen == [{"first.weight", "first.bias", "lifted"}] * 3
+
+
 def test_an_operator_without_a_kernel_is_found_with_its_module() -> None:
     (result,) = kernels.missing(lowered(Outer(), torch.ones(2, 4)))
     [line] = result.pop("lines")
@@ -89,6 +115,33 @@ def test_an_operator_that_upstream_refuses_is_named_with_its_line() -> None:
         r"ExecuTorch has a kernel for it\. .*preserve_ops.*",
         str(caught.value).replace("\n", " "),
     )
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (
+            lambda x: (x.sin(), torch.unbind_copy(x[0])[0] * x.cos()),
+            r'//m:net: the method "forward" calls aten\.unbind_copy\.int '
+            r"\(\S*test_kernels\.py:\d+\) with float32 \[4\], and upstream's lowering fails on it: "
+            r"InternalError: len\(\) of a 0-d tensor \(executorch/\S+\.py:\d+\)\. Write it with .*",
+        ),
+        (
+            lambda x: (x > 0) << 1,
+            r'//m:net: torch\.export fails on the method "forward", \S*test_kernels\.py:\d+: '
+            r"\w+Error: .*lshift: Expected .* torch\.bool'\) Write that line with .*",
+        ),
+    ],
+)
+def test_what_upstream_fails_on_is_named_with_its_line(function: Any, said: str) -> None:
+    class Failing(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return function(x)
+
+    spec = ModelSpec({"forward": Method(Failing(), (torch.ones(2, 4),))})
+    with pytest.raises(BuildError) as caught:
+        run(spec, ExportRecipe(name="portable"))
+    assert re.fullmatch(said, str(caught.value).replace("\n", " ")), str(caught.value)
 
 
 def test_an_operator_without_an_out_variant() -> None:
