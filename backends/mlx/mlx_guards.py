@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from etlower import exchanged, operators
+from etlower import constant_results, exchanged, operators
 from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportPass, PassResult
 from torch.export import ExportedProgram
@@ -69,7 +69,9 @@ def partitioner(upstream: ModuleType) -> Any:
             exchanged.fit(program)
             return result
 
-    return Partitioner()
+    made = Partitioner()
+    constant_results.leave(made)
+    return made
 
 
 def _gives(part: Any) -> bool:
