@@ -56,11 +56,16 @@ def lowered(function: Callable[..., Any], x: torch.Tensor = X) -> tuple[set[str]
         (lambda x: (x * 2).sort(descending=True), "topk"),
         (lambda x: (x * 2).copy_(x.amax()), "copy"),
         (lambda x: x.int().copy_(x * 2), "copy"),
-        (lambda x: (x * 2).repeat_interleave(2), "repeat_interleave"),
     ],
 )
 def test_what_stays(function: Callable[..., Any], operator: str) -> None:
     assert operator in lowered(function)[0]
+
+
+def test_repetition_without_a_dimension_is_written_out() -> None:
+    """MLX would repeat along the first one."""
+    _, parts = lowered(lambda x: (x * 2).repeat_interleave(2))
+    assert not [n for p in parts for n in p.nodes if "repeat_interleave" in operators.name(n)]
 
 
 def test_casts_that_round_stay_in_a_part() -> None:
