@@ -67,11 +67,23 @@ def partitioner(upstream: ModuleType) -> Any:
             with _in_rows(program):
                 result = super().partition(program)
             exchanged.fit(program)
+            _write_nothing(program)
             return result
 
     made = Partitioner()
     constant_results.leave(made)
     return made
+
+
+def _write_nothing(program: ExportedProgram) -> None:
+    """Undoes upstream's writes in place where MLX did not take them: ExecuTorch has no kernel."""
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.is_mutable or "delegation_tag" in node.meta:
+            continue
+        base = schema.name.partition("::")[2].removesuffix("_")
+        packet = getattr(ops.edge.aten, base, None)
+        node.target = getattr(packet, schema.overload_name or "default", node.target)
 
 
 def _gives(part: Any) -> bool:
