@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from etlower import operators
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 # Depthwise convolutions have shaders of their own for these; that for others computes padding wrong
 # and exists without strides only.
@@ -62,6 +63,8 @@ def _stays_within(node: Node) -> bool:
 def refusal(node: Node) -> str:
     """Says why Vulkan must not get a call; empty: it may."""
     name = getattr(node.target, "__name__", "")
+    if _is_size_by_values(node):
+        return "Vulkan's runtime ends the process on sizes that follow from values"
     values = [_value(each) for each in (node, *node.all_input_nodes)]
     # Conversions of numbers are part of what reads them.
     is_conversion = _is_conversion(node)
@@ -87,6 +90,14 @@ def refusal(node: Node) -> str:
     if values[0] is not None and values[0].dtype == torch.int64 and "_copy" not in name:
         return "Vulkan computes whole numbers with 32 bits"
     return _CHECKS.get(name.rpartition(".")[0].removeprefix("aten."), _takes)(node)
+
+
+def _is_size_by_values(node: Node) -> bool:
+    """Tells whether a call checks sizes, or computes one that the values of a tensor decide."""
+    given = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    sizes = [each for each in given if isinstance(each, torch.SymInt | torch.SymBool)]
+    is_check = operators.packet(node) in ("_assert_scalar", "sym_constrain_range_for_size")
+    return is_check or any(free_unbacked_symbols(size) for size in sizes)
 
 
 def _value(node: Any) -> Any:

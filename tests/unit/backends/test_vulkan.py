@@ -269,6 +269,7 @@ def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
         (lambda x: F.conv2d(x, x[:1, :, :2, :2]), _P, "convolution.default", "are computed"),
         (lambda x: _with_copy(x * 2), _X, "_clone_dim_order.default", "loses a copy"),
         (lambda x: _with_copy(x * 2, True), _X, "expand_copy.default", "loses a copy"),
+        (lambda x: (x * 2, torch.nonzero(x)), _X, "_assert_scalar.default", "follow from values"),
     ],
 )
 def test_what_it_computes_wrong(
