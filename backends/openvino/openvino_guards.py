@@ -91,12 +91,18 @@ def is_wrong(node: Node) -> bool:
     if any(t.numel() == 0 for t in (*results, *operators.inputs(node))):
         return True
     name = operators.packet(node)
+    # It puts NaN anywhere, and medians of what a mask selects go by its place.
+    if name == "topk":
+        return True
     if name in _WRAPPING and any(t.dtype in _BYTES for t in results):
         return True
     # It takes a correction that is left open for none.
     if name in {"std", "var", "var_mean"} and node.kwargs.get("correction", 1) is None:
         return True
     if name in _OF_FLOATS and not all(t.is_floating_point() for t in operators.inputs(node)):
+        return True
+    # It fails, or computes something else, where whole numbers are added up in another type.
+    if name in {"cumsum", "prod", "sum"} and _counts_in_other_type(node):
         return True
     if name in {"all", "any"} and any(not t.dim() for t in operators.inputs(node)):
         return True
@@ -116,6 +122,11 @@ def _is_computed_of_bytes(weight: Node) -> bool:
     for each in ancestors:
         ancestors += [n for n in each.all_input_nodes if n not in ancestors]
     return any("quantize" in operators.packet(each) for each in ancestors)
+
+
+def _counts_in_other_type(node: Node) -> bool:
+    given, result = operators.inputs(node)[0].dtype, operators.values(node)[0].dtype
+    return given != result and not result.is_floating_point
 
 
 def _has_large_number(node: Node) -> bool:
