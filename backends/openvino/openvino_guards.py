@@ -92,7 +92,7 @@ def is_wrong(node: Node) -> bool:
         return True
     name = operators.packet(node)
     # It puts NaN anywhere, and medians of what a mask selects go by its place.
-    if name == "topk":
+    if name in {"argsort", "sort", "topk"}:
         return True
     if name in _WRAPPING and any(t.dtype in _BYTES for t in results):
         return True
