@@ -30,14 +30,16 @@ _FLOATS = ["--dtype=float32"]
 _HALF = _FLOATS + ["--precision=float16"]
 
 RECIPES = [
-    # What VGF has is the same graph.
     _recipe("arm", "tosa_fp", per_operator = 1, words = _FLOATS),
+    _recipe("arm", "tosa_int8", per_operator = 1, words = _FLOATS),
+    _recipe("arm", "vgf_fp", per_operator = 1, words = _FLOATS),
     _recipe("cadence", "fp32", per_operator = 2, words = _FLOATS),
     _recipe("mlx", "fp32", per_operator = 2, words = _FLOATS),
     _recipe("openvino", "fp32", per_operator = 2, words = ["--precision=bfloat16"]),
     _recipe("portable", "fp32", sample = _SAMPLE + ["--core"]),
     # What it leaves to portable kernels is tried with them.
     _recipe("qualcomm", "fp16", per_operator = 1, words = _HALF),
+    _recipe("qualcomm", "int8", per_operator = 1, words = _FLOATS),
     _recipe("vulkan", "fp32", per_operator = 1, words = _FLOATS),
     _recipe("xnnpack", "fp32", sample = _SAMPLE + ["--operators=300"]),
     _recipe("xnnpack", "int8_dynamic_act_int4_weight", per_operator = 2, words = _FLOATS),

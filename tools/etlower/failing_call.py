@@ -17,7 +17,7 @@ from etbuild import BuildError
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from etlower import operators
+from etlower import operators, upstream_passes
 from etlower.refusals import Snapshot
 
 # For all attempts, in seconds.
@@ -78,6 +78,9 @@ def _is_recipes_own(error: Exception) -> bool:
 
 def described(error: Exception) -> str:
     """An error's type, what it says and where it comes from, in a line."""
+    failed = upstream_passes.failed_pass(error)
+    if failed is not None:
+        return f"{failed[0]}: {described(failed[1])}"
     own = str(error).partition("While executing ")[0]
     said = " ".join(own.split())[:_MOST_LETTERS].rstrip(".: ")
     frames = traceback.extract_tb(error.__traceback__)

@@ -116,7 +116,7 @@ def run(
     Returns:
       Upstream's ExecutorchProgramManager.
     """
-    with prefixes.as_taken(recipe), upstream_passes.explained(label):
+    with prefixes.as_taken(recipe):
         return _run(spec, recipe, progress, label, etrecord, watch or Watch())
 
 
@@ -133,7 +133,7 @@ def _run(
     requested = set(recipe.pipeline_stages or _DEFAULT)
     if isinstance(recipe.quantization_recipe, MixedQuantization):
         recipe.quantization_recipe.check(modules)
-    with progress.stage("quantize"):
+    with progress.stage("quantize"), upstream_passes.explained(label):
         if StageType.SOURCE_TRANSFORM in requested:
             modules = transform_sources(modules, recipe, label, watch.noted)
         if StageType.QUANTIZE in requested:

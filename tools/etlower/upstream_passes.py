@@ -19,7 +19,9 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 
 @contextlib.contextmanager
 def explained(label: str) -> Iterator[None]:
-    """Turns a failure of a pass into a sentence.
+    """Turns a failure of a pass on a graph that is to be quantized into a sentence.
+
+    What fails later is looked for by bisection (failing_call.py).
 
     Args:
       label: of the model, for messages.
@@ -30,7 +32,7 @@ def explained(label: str) -> Iterator[None]:
     Example:
 
         with explained("//models:net"):
-            to_edge_transform_and_lower(program, transform_passes=passes)
+            prepare_pt2e(module, quantizer)
     """
     try:
         yield
@@ -47,6 +49,14 @@ def explained(label: str) -> Iterator[None]:
             f"{label}: the pass {name} fails{_place(str(cause))}: {type(cause).__name__}: {said}.",
             "Write the layer with other operators, or use another recipe for it (overrides).",
         ) from error
+
+
+def failed_pass(error: Exception) -> tuple[str, Exception] | None:
+    """Which pass failed, "pass ConvertMinMaxPass of ExecuTorch 1.5.1", and on what; None: none."""
+    found = _FAILED.match(str(error))
+    if not found or not isinstance(error.__cause__, Exception):
+        return None
+    return f"pass {found[1].strip('<>')} of ExecuTorch {version('executorch')}", error.__cause__
 
 
 def _place(text: str) -> str:

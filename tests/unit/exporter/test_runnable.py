@@ -72,7 +72,6 @@ ROWS = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
             (ROWS.half(), ROWS[:, 0].contiguous()),
             ["float16, float32", "x.to(weight.dtype)"],
         ),
-        (Net(lambda x: x[:, :0].to(torch.uint8).cummin(0)), (ROWS,), ["[9, 0]", "empty"]),
     ],
 )
 def test_what_no_kernel_takes(net: Net, inputs: Any, parts: list[str]) -> None:
