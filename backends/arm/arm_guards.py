@@ -49,8 +49,9 @@ class Taken(OperatorSupportBase):
         return not (_approximates(node) or _rounds(node))
 
 
-# Upstream writes them as polynomials, up to 2 off, and rounds halves up.
-_APPROXIMATE = frozenset({"acos", "asin", "atan", "log1p", "round"})
+# Upstream writes them as polynomials, up to 2 off, rounds halves up, takes logarithms of softmax,
+# which are infinite below -100, and adds a negative number to its own root.
+_APPROXIMATE = frozenset({"_log_softmax", "acos", "asin", "asinh", "atan", "log1p", "round"})
 _CASTS = frozenset({"_to_copy", "_to_dim_order_copy"})
 _SMALL = frozenset({torch.int8, torch.int16, torch.uint8})
 

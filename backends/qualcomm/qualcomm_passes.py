@@ -39,7 +39,9 @@ class BoundedExponents(ExportPass):  # type: ignore[misc]
     def call(self, graph_module: GraphModule) -> PassResult:
         """Puts a `clamp` before each `exp`."""
         graph = graph_module.graph
-        nodes = graph.find_nodes(op="call_function", target=exir_ops.edge.aten.exp.default)
+        calls = graph.find_nodes(op="call_function", target=exir_ops.edge.aten.exp.default)
+        # What has a scale is bounded by it.
+        nodes = [node for node in calls if "dequantize" not in operators.name(node.args[0])]
         for node in nodes:
             with graph.inserting_before(node):
                 clamp = exir_ops.edge.aten.clamp.default

@@ -30,10 +30,8 @@ from vendor_sdk import Sdk
 _LIBRARIES = "lib/x86_64-linux-clang"
 _HTP = "libQnnHtp.so"
 # Of etbuild.write_out, for floats.
-_RULES = (
-    *("einsum", "elu", "half_range", "instance_norm", "rank", "single_any", "sum_factor"),
-    "uneven_padding",
-)
+_OF_ALL = ("half_range", "instance_norm")
+_RULES = ("einsum", "elu", *_OF_ALL, "rank", "single_any", "sum_factor", "uneven_padding")
 
 
 def fp16(ctx: RecipeContext) -> ExportRecipe:
@@ -93,7 +91,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         partitioners=[partitioner],
         edge_transform_passes=[
             lambda method, program: [
-                *([] if precision else [BoundedExponents()]),
+                BoundedExponents(),
                 *passes().get_to_edge_transform_passes(program),
                 SameIntegers(),
             ]
@@ -109,7 +107,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
             static_shapes(ctx.label, "QNN"),
             specs.note,
             for_qnn(ctx.label),
-            *([] if precision else [write_out(*_RULES)]),
+            write_out(*(_OF_ALL if precision else _RULES)),
             lambda method, program: passes().transform_for_export_pipeline(program),
         ],
         lowering_recipe=lowering,

@@ -188,6 +188,11 @@ def _pool(node: Node) -> str:
     return "Vulkan's runtime ends the process on pooling without strides"
 
 
+def _power(node: Node) -> str:
+    is_of_number = not isinstance(node.args[1], Node)
+    return "" if is_of_number else "Vulkan's powers of negative numbers by a tensor are no numbers"
+
+
 def _index(node: Node) -> str:
     return "Vulkan's runtime ends the process on most indices, or computes them wrong"
 
@@ -368,6 +373,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "mm": _weights(1),
     "native_group_norm": _normalization_of_groups,
     "native_layer_norm": _normalization_of_layers,
+    "pow": _power,
     "upsample_bilinear2d": _bilinear,
     "upsample_nearest2d": _nearest,
     **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "sum"), _reduction),

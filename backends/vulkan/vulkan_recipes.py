@@ -34,6 +34,7 @@ from torchao.quantization.quant_api import (
     IntxWeightOnlyConfig,
 )
 from vulkan_guards import GuardedPartitioner
+from vulkan_passes import KeptDimensions
 
 # Rows of a matrix of 4-bit weights come in steps of this many.
 _ROWS = 4
@@ -165,5 +166,8 @@ def _made(
     return ExportRecipe(
         name=name,
         quantization_recipe=quantization,
-        lowering_recipe=LoweringRecipe(partitioners=[partitioner]),
+        lowering_recipe=LoweringRecipe(
+            partitioners=[partitioner],
+            edge_transform_passes=[lambda _method, _program: [KeptDimensions()]],
+        ),
     )

@@ -12,11 +12,13 @@ import torch.nn.functional as F
 import vulkan_guards
 import vulkan_recipes
 from etfast import path as fast_path
+from etlower import operators
 from executorch import exir
 from torch import nn
 from torch.fx import Graph, Node
 from torchao.quantization import IntxWeightOnlyConfig, quantize_
 from torchao.quantization.granularity import PerGroup
+from vulkan_passes import KeptDimensions
 
 _ROWS = torch.arange(12.0).reshape(3, 4)
 _PICTURE, _GRID = torch.rand(1, 1, 4, 4), torch.rand(1, 2, 2, 2)
@@ -197,6 +199,20 @@ def test_state_stays_with_executorch() -> None:
     assert "state" in signature.inputs_to_buffers.values()
 
 
+def test_reductions_keep_their_dimension() -> None:
+    net = Net(lambda x: (x.sum(-1), x.amax(1), x.mean(2) * 2, x.sum(-1, keepdim=True)))
+    exported = torch.export.export(net, (torch.ones(2, 3, 4),))
+    edge = exir.to_edge(exported).transform([KeptDimensions()])
+    graph = edge.exported_program().graph
+    called = [n for n in graph.nodes if n.op == "call_function"]
+    calls = [(operators.packet(n), list(n.meta["val"].shape)) for n in called]
+    assert ("sum", [2, 3]) not in calls
+    assert calls.count(("sum", [2, 3, 1])) == 2
+    assert ("mean", [2, 3, 1]) in calls
+    assert ("amax", [2, 4]) in calls
+    assert calls.count(("squeeze_copy", [2, 3])) == 2
+
+
 @pytest.mark.parametrize(("padding", "varies"), [(1, True), (0, True), (1, False)])
 def test_rows_of_dynamic_lengths(
     refused: Callable[..., dict[str, str]], padding: int, varies: bool
@@ -269,6 +285,7 @@ def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
         (lambda x: F.conv2d(x, x[:1, :, :2, :2]), _P, "convolution.default", "are computed"),
         (lambda x: _with_copy(x * 2), _X, "_clone_dim_order.default", "loses a copy"),
         (lambda x: _with_copy(x * 2, True), _X, "expand_copy.default", "loses a copy"),
+        (lambda x: torch.pow(x, x), _X, "pow.Tensor_Tensor", "negative numbers by a tensor"),
         (lambda x: (x * 2, torch.nonzero(x)), _X, "_assert_scalar.default", "follow from values"),
     ],
 )
