@@ -53,47 +53,47 @@ class BoundedExponents(ExportPass):  # type: ignore[misc]
 
 
 class SameIntegers(ExportPass):  # type: ignore[misc]
-    """Makes integers of 64 bits such of 32, where a kernel wants them equal, or QNN reads them so.
+    """Gives integers one width where a kernel wants that, or QNN reads them so.
 
     Upstream's pass makes most of a graph 32-bit integers. It leaves out some constants, and
     indices that a kernel gives.
     """
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Puts a cast behind the wider ones."""
+        """Puts a cast behind those of the other width."""
         changed = False
         for node in list(graph_module.graph.nodes):
-            wide = _wide_beside_narrow(node)
-            if operators.packet(node) == "_to_copy" and node.meta["val"].dtype == torch.int64:
-                wide = [each for each in node.all_input_nodes if _is_wide(each)]
-            for each in wide:
-                changed = True
-                _cast(node, each)
+            dtype = _width_of_inputs(node)
+            for given in node.all_input_nodes if dtype else ():
+                value = given.meta["val"]
+                if isinstance(value, torch.Tensor) and value.dtype in _INTEGERS - {dtype}:
+                    changed = True
+                    _cast(node, given, dtype)
         if changed:
             graph_module.recompile()
         return PassResult(graph_module, changed)
 
 
+_INTEGERS = frozenset((torch.int32, torch.int64))
 _OF_ONE_TYPE = ("add", "maximum", "minimum", "mul", "sub", "where")
 
 
-def _is_wide(node: Node) -> bool:
-    return any(each.dtype == torch.int64 for each in operators.values(node))
+def _width_of_inputs(node: Node) -> torch.dtype | None:
+    """The type that a node's integers must have; None: each may have its own."""
+    packet, value = operators.packet(node), node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype not in _INTEGERS:
+        return None
+    if packet == "cat" or (packet in _OF_ONE_TYPE and value.dtype == torch.int32):
+        return value.dtype
+    return torch.int32 if packet == "_to_copy" and value.dtype == torch.int64 else None
 
 
-def _wide_beside_narrow(node: Node) -> list[Node]:
-    """Inputs of 64-bit integers, of a result that has 32 bits: kernels want one type."""
-    if operators.packet(node) not in _OF_ONE_TYPE or node.meta["val"].dtype != torch.int32:
-        return []
-    return [each for each in node.all_input_nodes if _is_wide(each)]
-
-
-def _cast(node: Node, wide: Node) -> None:
+def _cast(node: Node, given: Node, dtype: torch.dtype) -> None:
     copy = exir_ops.edge.aten._to_copy.default
     with node.graph.inserting_before(node):
-        narrow = node.graph.call_function(copy, (wide,), {"dtype": torch.int32})
-    narrow.meta = {**node.meta, "val": wide.meta["val"].to(torch.int32)}
-    node.replace_input_with(wide, narrow)
+        made = node.graph.call_function(copy, (given,), {"dtype": dtype})
+    made.meta = {**node.meta, "val": given.meta["val"].to(dtype)}
+    node.replace_input_with(given, made)
 
 
 def _of_blocks(call: Any) -> Any:

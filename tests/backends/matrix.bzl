@@ -253,7 +253,7 @@ _DYNAMIC = ["lengths", "rows", "signals"]
 # Nets that only recipes of these backends get: where they were wrong or failed, and ExecuTorch's own.
 _ONLY = {
     "hidden": ["arm", "cortex_m", "openvino", "qualcomm", "xnnpack"],
-    "modulated": ["cortex_m", "openvino", "qualcomm", "vulkan", "xnnpack"],
+    "modulated": ["arm", "cortex_m", "openvino", "qualcomm", "vulkan", "xnnpack"],
     "signals": ["portable", "vulkan", "xnnpack"],
     "volumes": ["cortex_m", "portable", "xnnpack"],
 }
