@@ -72,6 +72,7 @@ REASONS: Mapping[str, str] = {
     "attention_view": "upstream's attention has another order in memory, and no such view of it",
     "byte_numbers": "the kernels refuse numbers that no byte holds, or compute something else",
     "channels_last": "kernels and delegates take rows only",
+    "circular_padding": "the delegate takes its integers for fractions",
     "double_remainder": "the kernel computes in 32 bits",
     "einsum": "the delegate moves dimensions of one element wrong",
     "elu": "the delegate leaves out the factors",
@@ -127,6 +128,7 @@ def write_out(*names: str) -> WriteOut:
         "channels_last": normalizations, `softmax`, `argmax`, `cumsum`, `flip`, `gather` and
           shuffled pixels of tensors whose channels lie last; `lerp` and `index_fill` of any that
           are not in rows.
+        "circular_padding": circular padding, as parts that are joined.
         "double_remainder": `%` of 64-bit floats.
         "einsum": `torch.einsum` of two tensors, as a product of matrices.
         "elu": ELU with factors, SELU and CELU, as sums and products of it.
@@ -978,6 +980,23 @@ def _cut(x: Any, pad: Sequence[int]) -> Any:
     return x
 
 
+def _pads_around(node: Node) -> bool:
+    is_circular = _argument(node, 2, "mode", "constant") == "circular"
+    return is_circular and min(node.args[1]) >= 0  # type: ignore[arg-type]
+
+
+def _padded_around(x: Any, amounts: list[int], mode: str = "", value: Any = None) -> Any:
+    import torch
+
+    for place, (before, after) in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
+        dim = x.dim() - 1 - place
+        size = x.shape[dim]
+        parts = [x.narrow(dim, size - before, before)] if before else []
+        parts += [x, x.narrow(dim, 0, after)] if after else [x]
+        x = torch.cat(parts, dim) if len(parts) > 1 else x
+    return x
+
+
 def _pads_unevenly(node: Node) -> bool:
     """Tells whether a number is added before a dimension more or less often than behind it."""
     pad = _argument(node, 1, "pad", ())
@@ -1490,6 +1509,7 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         *(_Rule((name,), _takes_channels_last, _in_rows(name)) for name in _OF_ROWS),
         *(_Rule((name,), _has_other_order, _all_in_rows(name)) for name in _OF_STRIDES),
     ),
+    "circular_padding": (_Rule(("pad.default",), _pads_around, _padded_around),),
     "double_remainder": (_Rule(_REMAINDERS, _is_double, _remainder),),
     "einsum": (_Rule(("einsum.default",), _is_plain_einsum, _einsum),),
     "elu": (

@@ -37,8 +37,17 @@ class Function(torch.nn.Module):
 NAN = torch.nan
 # Rules for delegates that the kernels need none of.
 DELEGATES = (
-    *("einsum", "elu", "even_windows", "half_range", "hard_sigmoid", "hardtanh", "instance_norm"),
-    *("padded_average", "rank", "reflection_pad", "sum_factor", "swish", "uneven_padding"),
+    *("circular_padding", "einsum", "elu", "even_windows", "half_range", "hard_sigmoid"),
+    *(
+        "hardtanh",
+        "instance_norm",
+        "padded_average",
+        "rank",
+        "reflection_pad",
+        "sum_factor",
+        "swish",
+        "uneven_padding",
+    ),
 )
 
 
@@ -185,6 +194,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         ),
         (X, X.flip(0) * 2),
     ),
+    **{
+        f"circular padding {padding}": (
+            lambda x, padding=padding: F.pad(x, padding, mode="circular") * 1.0,
+            (PICTURE,),
+        )
+        for padding in ((2, 1, 0, 3), (1, 0, 0, 0), (0, 2, 1, 1))
+    },
     "instance norms": (
         lambda x, w: (F.instance_norm(x), F.instance_norm(x, weight=w, bias=w, eps=0.1)),
         (PICTURE, torch.tensor([0.5, -2.0])),
