@@ -30,6 +30,9 @@ def is_computed_otherwise(node: Node, name: str) -> bool:
         return True
     if packet == "index" and any(each.dim() > _PICTURE for each in operators.values(node)):
         return True
+    # QNN takes bytes for fractions.
+    if "quantize" not in name and any(tensor.dtype in _BYTES for tensor in tensors):
+        return True
     # They end the simulator, or come back as 32 bits.
     if operators.is_empty(node) or any(tensor.dtype == torch.float64 for tensor in tensors):
         return True
@@ -107,6 +110,7 @@ def _has_odd_places(node: Node) -> tuple[str, str] | None:
 
 
 _PICTURE = 4
+_BYTES = (torch.int8, torch.int16, torch.uint8)
 # They have four dimensions at most.
 _FLAT = (torch.bool, torch.int64)
 

@@ -69,9 +69,21 @@ class SameIntegers(ExportPass):  # type: ignore[misc]
                 if isinstance(value, torch.Tensor) and value.dtype in _INTEGERS - {dtype}:
                     changed = True
                     _cast(node, given, dtype)
+        [output] = graph_module.graph.find_nodes(op="output")
+        for given in output.all_input_nodes:
+            # An input that is a result, too, keeps its type.
+            is_cast = operators.name(given) == "aten._to_copy.default"
+            if is_cast and given.args[0].op == "placeholder" and _is_narrowed(given):
+                changed = True
+                output.replace_input_with(given, given.args[0])
         if changed:
             graph_module.recompile()
         return PassResult(graph_module, changed)
+
+
+def _is_narrowed(node: Node) -> bool:
+    before = node.args[0].meta["val"]  # type: ignore[union-attr]
+    return bool(before.dtype == torch.int64 and node.meta["val"].dtype == torch.int32)
 
 
 _INTEGERS = frozenset((torch.int32, torch.int64))

@@ -365,10 +365,10 @@ def _addmm(bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> A
     return product if beta == 0 else beta * bias + product
 
 
-def _takes_root(node: Node) -> bool:
+def _is_norm(node: Node) -> bool:
     value = node.meta["val"]
     is_float = value.dtype.is_floating_point and value.numel() > 0
-    return bool(is_float and ranges.takes_root(_argument(node, 1, "ord", 2)))
+    return bool(is_float and ranges.is_written(_argument(node, 1, "ord", 2)))
 
 
 def _is_positive(node: Node) -> bool:
@@ -1535,8 +1535,8 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     "half_number": tuple(_Rule((name,), _has_lost_number, _in_single(name)) for name in _PRODUCTS),
     "half_range": (
         _Rule(("erfc.default", "special_erfc.default"), _always, ranges.erfc),
-        _Rule(("linalg_vector_norm.default",), _takes_root, ranges.norm),
-        _Rule(("norm.Scalar", "norm.ScalarOpt_dim"), _takes_root, ranges.norm),
+        _Rule(("linalg_vector_norm.default",), _is_norm, ranges.norm),
+        _Rule(("norm.Scalar", "norm.ScalarOpt_dim"), _is_norm, ranges.norm),
         _Rule(("mish.default",), _always, ranges.mish),
         _Rule(("pow.Scalar",), _is_positive, ranges.power_of_number),
         _Rule(("softplus.default",), _always, ranges.softplus),

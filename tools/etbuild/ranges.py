@@ -13,19 +13,21 @@ from typing import Any
 LOWEST = math.log(2.0**-26)
 
 
-def takes_root(order: Any) -> bool:
-    """Tells whether a norm adds powers and takes their root: not a count, a sum or a maximum."""
-    return order is None or (math.isfinite(order) and order > 1)
+def is_written(order: Any) -> bool:
+    """Tells whether a norm adds powers and takes their root, or counts: no sum, no maximum."""
+    return order is None or order == 0 or (math.isfinite(order) and order > 1)
 
 
 def norm(
     x: Any, order: float | None = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    """`torch.linalg.vector_norm` of numbers that are divided by the largest of them."""
+    """`torch.linalg.vector_norm` of numbers divided by the largest; of order 0, a count."""
     import torch
 
     x = x if dtype is None else x.to(dtype)
     dims = list(range(x.dim())) if dim is None or dim == [] else dim
+    if order == 0:
+        return torch.sum((x != 0).to(x.dtype), dims, keepdim=keepdim)
     largest = torch.amax(torch.abs(x), dims, keepdim=True).clamp(min=2.0**-14)
     result = torch.linalg.vector_norm(x / largest, order or 2, dims, keepdim=True) * largest
     return result if keepdim else torch.squeeze(result, dims)

@@ -140,7 +140,7 @@ def _run(
             modules = quantize(modules, spec, recipe, label, watch.noted)
     if any(module is not spec.methods[name].module for name, module in modules.items()):
         watch.quantized(modules)
-    with progress.stage("export"):
+    with progress.stage("export"), upstream_passes.explained(label):
         programs = {
             name: export(name, module, spec.methods[name], recipe, label, watch.noted)
             for name, module in modules.items()

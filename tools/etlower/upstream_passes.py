@@ -19,7 +19,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 
 @contextlib.contextmanager
 def explained(label: str) -> Iterator[None]:
-    """Turns a failure of a pass on a graph that is to be quantized into a sentence.
+    """Turns a failure of a pass on a graph that is quantized or exported into a sentence.
 
     What fails later is looked for by bisection (failing_call.py).
 
