@@ -19,10 +19,10 @@ _HEAD = """\
 
 Each operator of PyTorch that torch's own tests have samples for is lowered, run in ExecuTorch's
 runtime, and compared with the eager model in float64. So are tables of parameters that matter
-together, numbers at the edges of their types, layouts, sizes that vary, and neighbors that passes
-match. A quantized program is compared with its quantized graph in eager mode, and one whose backend
-computes in 16 bits by steps of these. Accelerators' programs run in their emulators, and crashes of
-Vulkan's are those of the runtime that apps get (ExecuTorch 1.3.1).
+together, numbers at the edges of their types and up to ten thousand, layouts, sizes that vary, and
+neighbors that passes match. A quantized program is compared with its quantized graph in eager mode,
+and one whose backend computes in 16 bits by steps of these. Accelerators' programs run in their
+emulators, and crashes of Vulkan's are those of the runtime that apps get (ExecuTorch 1.3.1).
 
 | outcome | meaning |
 |---|---|

@@ -69,7 +69,9 @@ def merged(
     before = record["recipes"].get(recipe)
     if patterns and before:
         operators = {**before["operators"], **tried["operators"]}
-        entry = {**before, "operators": operators}
+        is_new = before["operators"].keys().isdisjoint(tried["operators"])
+        nets = before["nets"] + (tried["nets"] if is_new else 0)
+        entry = {**before, "nets": nets, "operators": operators}
     recipes = {**record["recipes"], recipe: entry}
     return {"executorch": tried["executorch"], "recipes": recipes}
 

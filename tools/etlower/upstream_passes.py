@@ -52,7 +52,7 @@ def explained(label: str) -> Iterator[None]:
 
 
 def failed_pass(error: Exception) -> tuple[str, Exception] | None:
-    """Which pass failed, "pass ConvertMinMaxPass of ExecuTorch 1.5.1", and on what; None: none."""
+    """The pass that failed, "pass ConvertMinMaxPass of ExecuTorch 1.5.1", and why; None: none."""
     found = _FAILED.match(str(error))
     if not found or not isinstance(error.__cause__, Exception):
         return None
