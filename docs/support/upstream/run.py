@@ -44,6 +44,21 @@ def difference(
     return float((got - want).abs().max())
 
 
+def tosa_difference(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> float:
+    """Largest difference of Arm's reference model of TOSA to eager. Needs tosa-tools."""
+    import tosa_reference_model
+    from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+    from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
+
+    exported = torch.export.export(Net(function).eval(), inputs)
+    partitioner = TOSAPartitioner(TosaCompileSpec("TOSA-1.0+FP"))
+    edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    [part] = [part for _, part in edge.exported_program().graph_module.named_children()]
+    given = [x.numpy() for x in inputs]
+    [got, *_], _ = tosa_reference_model.run(part.processed_bytes, given, verbosity="LOW")
+    return float((torch.from_numpy(got) - function(*inputs)).abs().max())
+
+
 def report(name: str, found: float, bound: float) -> None:
     """Prints the difference; ends with 1 where it is gone, so that a test notices."""
     print(f"{name}: off by {found:.3g}")
