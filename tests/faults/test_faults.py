@@ -22,7 +22,7 @@ _MISTAKES = [
     ("faulty:missing_file", 'asks for the file "model.gguf", but the target has no data'),
     ("faulty:missing_argument", 'the model needs the argument "width", and got: none'),
     ("faulty:raises", 'failed in the stage "load": ValueError: my own problem'),
-    ("faulty:branches_on_data", 'failed in the stage "export": Unsupported: Data-dependent'),
+    ("faulty:branches_on_data", '"forward", faulty.py:87: Unsupported: Data-dependent'),
 ]
 
 
