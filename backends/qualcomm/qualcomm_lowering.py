@@ -155,9 +155,9 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             return True
         if _name(node) in _CASTS:
             given = node.all_input_nodes[0].meta["val"].dtype
-            # QNN takes bytes for fractions, and whole numbers for those that stand for fractions.
+            # QNN takes whole numbers for those that stand for fractions.
             becomes_quantized = QCOM_QUANT_ATTRS in node.meta and not given.is_floating_point
-            return given == torch.uint8 or becomes_quantized or becomes_whole(node)
+            return becomes_quantized or becomes_whole(node)
         if QCOM_QUANT_ATTRS in node.meta and _is_computed_wrong(node):
             return True
         if qualcomm_scales.are_mixed(node, self._constants):
