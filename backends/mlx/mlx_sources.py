@@ -25,7 +25,24 @@ _PACKAGE = "executorch.backends.mlx.serialization"
 
 
 def load_upstream(label: str) -> tuple[ModuleType, ModuleType]:
-    """Imports upstream's package for MLX and its module of passes.
+    """Imports upstream's package for MLX and its module of passes, with our guards.
+
+    Args:
+      label: of the recipe, for messages.
+
+    Raises:
+      BuildError: the sources cannot be made.
+    """
+    make_sources(label)
+    mlx = importlib.import_module("executorch.backends.mlx")
+    registry = importlib.import_module("executorch.backends.mlx.builder.op_registry").REGISTRY
+    mlx_guards.install(registry)
+    mlx_reproducible.install(importlib.import_module("executorch.backends.mlx.preprocess"))
+    return mlx, importlib.import_module("executorch.backends.mlx.passes")
+
+
+def make_sources(label: str) -> None:
+    """Has upstream's package for MLX be whole, where this platform's wheel lacks a part.
 
     Args:
       label: of the recipe, for messages.
@@ -45,11 +62,6 @@ def load_upstream(label: str) -> tuple[ModuleType, ModuleType]:
         shutil.copytree(given, made, ignore=shutil.ignore_patterns("__pycache__"))
         _generate(label, made, root / "data/bin/flatc")
         _load(_PACKAGE, made / "__init__.py")
-    mlx = importlib.import_module("executorch.backends.mlx")
-    registry = importlib.import_module("executorch.backends.mlx.builder.op_registry").REGISTRY
-    mlx_guards.install(registry)
-    mlx_reproducible.install(importlib.import_module("executorch.backends.mlx.preprocess"))
-    return mlx, importlib.import_module("executorch.backends.mlx.passes")
 
 
 def _generate(label: str, folder: Path, flatc: Path) -> None:

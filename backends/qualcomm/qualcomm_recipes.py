@@ -68,7 +68,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     skipped = {op.strip() for op in options.text("skip_ops", "").split(",") if op.strip()}
     # Its default is the chip's.
     asked = options.boolean("weight_sharing", default=None)
-    _load_libraries(ctx)
+    load_libraries(ctx)
     import qualcomm_lowering
     from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
@@ -114,7 +114,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     )
 
 
-def _load_libraries(ctx: RecipeContext) -> None:
+def load_libraries(ctx: RecipeContext) -> None:
     """Loads QNN's libraries, and leads upstream to them."""
     sdk = Sdk(ctx.label, "qualcomm", "Qualcomm's AI Engine Direct SDK (QNN)")
     folder = sdk.folder()

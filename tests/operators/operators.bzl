@@ -18,7 +18,9 @@ def _operators_impl(ctx):
     ctx.actions.write(flags, args)
 
     layers = {layer.label: layer for layer in recipe_packages(ctx.label, recipe) + running_packages(ctx.label, recipe)}
-    words = ["tests.operators.main", "--flags", flags.short_path, "--recipe_name", ctx.attr.recipe_name]
+    words = [ctx.attr.module, "--flags", flags.short_path]
+    if ctx.attr.recipe_name:
+        words += ["--recipe_name", ctx.attr.recipe_name]
     if ctx.file.record:
         words += ["--record", ctx.file.record.short_path]
     words += ctx.attr.words
@@ -42,10 +44,11 @@ _ATTRIBUTES = {
         providers = [EtRecipeInfo],
         doc = "The et_recipe.",
     ),
-    "recipe_name": attr.string(
-        mandatory = True,
-        doc = "Name of the recipe in the record.",
+    "module": attr.string(
+        default = "tests.operators.main",
+        doc = "What runs with the recipe's packages.",
     ),
+    "recipe_name": attr.string(doc = "Name of the recipe in the record."),
     "record": attr.label(
         allow_single_file = True,
         doc = "The backend's record: what is known makes the run quicker; a test compares with it.",
@@ -53,9 +56,9 @@ _ATTRIBUTES = {
     "srcs": attr.label_list(
         allow_files = True,
         mandatory = True,
-        doc = "The package tests.operators.",
+        doc = "The package tests.operators, and what the module reads.",
     ),
-    "words": attr.string_list(doc = "More arguments of tests.operators.main."),
+    "words": attr.string_list(doc = "More arguments of the module."),
     "_expecttest": attr.label(
         allow_single_file = True,
         default = Label("@expecttest//:expecttest.py"),

@@ -126,10 +126,11 @@ def _lowered(
 def _run(program: runtime.Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     given = [arrays.of_torch(as_in_a_program(value)) for value in inputs]
     got = outputs_of(program, "forward", given)
-    return [_of_array(value) for value in got]
+    return [tensor_of(value) for value in got]
 
 
-def _of_array(value: Any) -> torch.Tensor:
+def tensor_of(value: Any) -> torch.Tensor:
+    """What a program gave: an array or a number."""
     if not isinstance(value, arrays.Array):
         return torch.tensor(value)
     data = torch.from_numpy(value.data.copy())
