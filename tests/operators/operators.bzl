@@ -46,7 +46,7 @@ _ATTRIBUTES = {
     ),
     "module": attr.string(
         default = "tests.operators.main",
-        doc = "What runs with the recipe's packages.",
+        doc = "Python module that runs with the recipe's packages.",
     ),
     "recipe_name": attr.string(doc = "Name of the recipe in the record."),
     "record": attr.label(

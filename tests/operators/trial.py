@@ -130,7 +130,7 @@ def _run(program: runtime.Program, inputs: Sequence[torch.Tensor]) -> list[torch
 
 
 def tensor_of(value: Any) -> torch.Tensor:
-    """What a program gave: an array or a number."""
+    """A program's output, an array or a number, as a tensor."""
     if not isinstance(value, arrays.Array):
         return torch.tensor(value)
     data = torch.from_numpy(value.data.copy())

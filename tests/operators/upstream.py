@@ -2,8 +2,8 @@
 
     python -m tests.operators.upstream --prefix qnn_
 
-Each runs in a process of its own, with upstream's API. No wheel for Linux has MLX or Vulkan: in
-their place, programs run in the emulator, or in the runtime for Android, of et_program_test.
+Each runs in a process of its own, with upstream's API. No wheel for Linux has MLX or Vulkan:
+instead, programs run in the emulator, or in the runtime for Android, of et_program_test.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _shows(script: Path) -> bool:
 
 
 class _Loaded:
-    """Stands in for upstream's bindings that were built with MLX or Vulkan."""
+    """Replaces upstream's bindings that were built with MLX or Vulkan."""
 
     def __init__(self, buffer: bytes) -> None:
         path = Path(tempfile.mkdtemp(), "net.pte")
@@ -76,7 +76,7 @@ class _Loaded:
         return [tensor_of(value) for value in outputs_of(self._program, name, given)]
 
 
-def _stand_in() -> None:
+def _replace_bindings() -> None:
     bindings = types.ModuleType(_BINDINGS)
     bindings._load_for_executorch_from_buffer = lambda buffer: _Loaded(bytes(buffer))  # type: ignore[attr-defined]
     sys.modules[_BINDINGS] = bindings
@@ -86,7 +86,7 @@ def _prepare_mlx() -> None:
     import mlx_sources
 
     mlx_sources.make_sources("//:net")
-    _stand_in()
+    _replace_bindings()
 
 
 def _prepare_qnn() -> None:
@@ -95,7 +95,7 @@ def _prepare_qnn() -> None:
     qualcomm_recipes.load_libraries(RecipeContext(Options({}, "//:net"), "//:net"))
 
 
-_PREPARED = {"mlx_": _prepare_mlx, "qnn_": _prepare_qnn, "vulkan_": _stand_in}
+_PREPARED = {"mlx_": _prepare_mlx, "qnn_": _prepare_qnn, "vulkan_": _replace_bindings}
 
 
 if __name__ == "__main__":
