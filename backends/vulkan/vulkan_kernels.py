@@ -161,8 +161,13 @@ def _convolution(node: Node) -> str:
     if _value(x).dim() != 4:
         # It reads on in memory, where a longer row lay before.
         varies = not isinstance(_value(x).shape[-1], int)
-        is_wrong = varies and any(node.args[4])
-        return "Vulkan computes padded rows of dynamic lengths wrong" if is_wrong else ""
+        if varies and any(node.args[4]):
+            return "Vulkan computes padded rows of dynamic lengths wrong"
+        # Of single columns, it has a shader that knows of neither.
+        is_plain = groups == 1 and {*node.args[3]} == {1} and not any(node.args[4])
+        if not transposed and shape[2] == 1 and not is_plain:
+            return "Vulkan's kernels of one column take no strides, no padding and no groups"
+        return ""
     if transposed and max(dilation) > 1:
         return "Vulkan's runtime ends the process on dilated transposed convolutions"
     if groups == 1:
@@ -238,12 +243,15 @@ def _nearest(node: Node) -> str:
     before, after = _value(node.args[0]).shape[2:], _value(node).shape[2:]
     sizes = list(zip(before, after, strict=True))
     if all(isinstance(n, int) and (n % m == 0 or m % n == 0) for m, n in sizes):
-        return _factors(node, 2)
+        return _fractions(node) or _factors(node, 2)
     return f"Vulkan picks other pixels unless sizes are multiples: {[*before]} to {[*after]}"
 
 
 def _bilinear(node: Node) -> str:
-    return _factors(node, 3)
+    # It divides by the size minus 1.
+    if node.args[2] and 1 in _value(node).shape[2:]:
+        return "Vulkan gives no numbers for a single row or column whose corners are aligned"
+    return _fractions(node) or _factors(node, 3)
 
 
 def _factors(node: Node, place: int) -> str:

@@ -24,10 +24,11 @@ class KeptDimensions(ExportPass):  # type: ignore[misc]
         for node in nodes:
             x, dims = node.args[:2]
             with graph_module.graph.inserting_before(node):
-                kept = graph_module.graph.call_function(node.target, (x, list(dims), True))
+                given = (x, list(dims), True)
+                kept = graph_module.graph.call_function(node.target, given, node.kwargs)
             kept.meta = {**node.meta, "val": node.meta["val"].unsqueeze(-1)}
             # The node stays, as the program's signature has its name.
-            node.target, node.args = _SQUEEZE, (kept, list(dims))
+            node.target, node.args, node.kwargs = _SQUEEZE, (kept, list(dims)), {}
         graph_module.recompile()
         return PassResult(graph_module, bool(nodes))
 

@@ -199,18 +199,25 @@ def test_state_stays_with_executorch() -> None:
     assert "state" in signature.inputs_to_buffers.values()
 
 
+_FLOATS = {torch.float32, torch.float64}
+
+
 def test_reductions_keep_their_dimension() -> None:
-    net = Net(lambda x: (x.sum(-1), x.amax(1), x.mean(2) * 2, x.sum(-1, keepdim=True)))
+    sums = (lambda x: x.sum(-1), lambda x: x.sum(-1, dtype=torch.float64))
+    net = Net(lambda x: (*(f(x) for f in sums), x.amax(1), x.mean(2) * 2, x.sum(-1, True)))
     exported = torch.export.export(net, (torch.ones(2, 3, 4),))
     edge = exir.to_edge(exported).transform([KeptDimensions()])
     graph = edge.exported_program().graph
     called = [n for n in graph.nodes if n.op == "call_function"]
     calls = [(operators.packet(n), list(n.meta["val"].shape)) for n in called]
     assert ("sum", [2, 3]) not in calls
-    assert calls.count(("sum", [2, 3, 1])) == 2
+    assert calls.count(("sum", [2, 3, 1])) == 3
+    assert {n.meta["val"].dtype for n in called if operators.packet(n) == "sum"} == _FLOATS
+    # Without the type, which its operator has no argument for.
+    assert not any(n.kwargs for n in called if operators.packet(n) == "squeeze_copy")
     assert ("mean", [2, 3, 1]) in calls
     assert ("amax", [2, 4]) in calls
-    assert calls.count(("squeeze_copy", [2, 3])) == 2
+    assert calls.count(("squeeze_copy", [2, 3])) == 3
 
 
 @pytest.mark.parametrize(("padding", "varies"), [(1, True), (0, True), (1, False)])
@@ -246,6 +253,7 @@ def test_more_than_four_dimensions(refused: Callable[..., dict[str, str]]) -> No
 
 
 _X, _P = torch.randn(3, 4, 8), torch.randn(2, 4, 6, 8)
+_POINTWISE = torch.randn(2, 4, 1)
 
 
 def _with_copy(x: torch.Tensor, expanded: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
@@ -279,6 +287,14 @@ def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
             _RATIO,
         ),
         (lambda x: F.interpolate(x, size=(5, 7)), _P, "upsample_nearest2d.vec", "are multiples"),
+        (
+            lambda x: F.interpolate(x, size=(1, 5), mode="bilinear", align_corners=True),
+            _P,
+            "upsample_bilinear2d.vec",
+            "corners are aligned",
+        ),
+        (lambda x: F.conv1d(x, _POINTWISE, stride=2), _X, "convolution.default", "no strides"),
+        (lambda x: F.conv1d(x, _POINTWISE, padding=1), _X, "convolution.default", "no padding"),
         (lambda x: torch.div(x, 0.7, rounding_mode="trunc"), _X, "div.Tensor_mode", "rounds"),
         (lambda x: F.conv2d(x, x[:, :, :3, :3] * 2), _P, "convolution.default", "are computed"),
         (lambda x: F.group_norm(x, 2), _X, "native_group_norm.default", "four dimensions"),
