@@ -24,6 +24,7 @@ from etbuild import (
 from etbuild.biases import own_biases
 from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import (
+    AddmmConfig,
     AvgPoolingConfig,
     BatchNormConfig,
     ConstantPadConfig,
@@ -31,11 +32,13 @@ from executorch.backends.xnnpack.partition.config import (
     LinearConfig,
     MaxDimConfig,
     MaxPool2dConfig,
+    MMConfig,
     PreluConfig,
     SoftmaxConfig,
     UpsampleBilinear2dConfig,
     xnnpack_config,
 )
+from executorch.backends.xnnpack.partition.config.gemm_configs import GEMMConfig
 from executorch.backends.xnnpack.partition.config.xnnpack_config import XNNPartitionerConfig
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
@@ -54,6 +57,7 @@ from torch.fx.experimental.symbolic_shapes import (
     has_free_unbacked_symbols,
     statically_known_true,
 )
+from torch.fx.passes.utils.source_matcher_utils import SourcePartition
 from xnnpack_layouts import (
     gets_channels_last,
     has_rows,
@@ -72,6 +76,11 @@ _PT2E = {
 # XNNPACK's packed 4-bit kernels take groups in multiples of this many columns.
 _GROUP_STEP = 32
 _MOST_DIMENSIONS = 6
+# Parts of the names of what a linear layer becomes.
+_OF_PRODUCTS = (
+    *("mm.default", "linear.default", "permute", "t_copy", "transpose", "view", "unsqueeze"),
+    *("squeeze", "expand", "quantize", "qparams", "clone", "to_copy", "dim_order_copy"),
+)
 # No size of a tensor is larger.
 _LARGEST = 2**31
 
@@ -155,7 +164,7 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if upstreams is not None and ctx.exact("bilinear"):
             configs[UpsampleBilinear2dConfig.target_name] = ours = _Bilinear()
             ours.enabled_precision_types = upstreams.enabled_precision_types
-        for ours in (_AvgPool, _BatchNorm, _Convolution, _MaxPool, _Pad, _PReLU, _Softmax):
+        for ours in _OURS:
             if ours.target_name in configs:
                 configs[ours.target_name].__class__ = ours
         # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
@@ -319,6 +328,34 @@ def _may_be_empty(tensor: torch.Tensor) -> bool:
         statically_known_true(size >= 1) and statically_known_true(size < _LARGEST)
         for size in sizes
     )
+
+
+class _Addmm(AddmmConfig):
+    """Upstream's, without what hooks of a linear layer compute, which it takes unseen."""
+
+    def get_deps_from_src_partition(
+        self, node: Node, ep: ExportedProgram, src_partition: SourcePartition
+    ) -> tuple[bool, list[Node]]:
+        """Returns whether a product can be taken, and what has to be taken with it."""
+        if all(map(_is_of_product, src_partition.nodes)):
+            found: tuple[bool, list[Node]] = super().get_deps_from_src_partition(
+                node, ep, src_partition
+            )
+            return found
+        _why(node, reason="its module computes more than a product")
+        return GEMMConfig.get_deps(self, node, ep)  # type: ignore[no-any-return]
+
+
+class _MM(_Addmm, MMConfig):
+    """The same of products without a bias."""
+
+
+def _is_of_product(node: Node) -> bool:
+    """Tells whether a node is a product, its weights, or a view or a conversion of a part."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return True
+    name = str(getattr(node.target, "__name__", node.target))
+    return any(part in name for part in _OF_PRODUCTS)
 
 
 class _Bilinear(UpsampleBilinear2dConfig):
@@ -520,3 +557,7 @@ def _filtered(recipe: ExportRecipe, multiple: int) -> ExportRecipe:
     for config in recipe.quantization_recipe.ao_quantization_configs:
         config.filter_fn = groups_fit(multiple)
     return recipe
+
+
+# What upstream's configurations become, by the names of their operators.
+_OURS = (_Addmm, _AvgPool, _BatchNorm, _Convolution, _MaxPool, _MM, _Pad, _PReLU, _Softmax)
