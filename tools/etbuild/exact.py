@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from etbuild import ranges
+from etbuild import corners, ranges
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -40,10 +40,12 @@ class _Rule:
 # result is wrong, into one that is right.
 FOR_KERNELS = (
     "attention_view",
+    "boolean_power",
     "byte_numbers",
     "channels_last",
     "double_remainder",
     "empty_padding",
+    "first_number",
     "floor_division",
     "half_comparison",
     "half_number",
@@ -57,13 +59,16 @@ FOR_KERNELS = (
     "mixed_types",
     "narrow_copy",
     "negative_padding",
+    "no_dimension",
     "non_blocking",
     "number_remainder",
+    "one_loss",
     "one_order",
     "scalar_shape",
     "scalar_sum",
     "scalar_type",
     "weight_order",
+    "whole_correction",
     "zero_factor",
 )
 # Why, in a sentence on operators of each rule.
@@ -111,6 +116,7 @@ REASONS: Mapping[str, str] = {
     "uneven_padding": "the delegate reads memory that nothing was written to, or omits a side",
     "weight_order": "the result has the order of the weights, and kernels want it of the input",
     "zero_factor": "the kernel makes NaN of an infinity or a NaN that counts for nothing",
+    **corners.REASONS,
 }
 
 # What a recipe may be told to leave inexact (`allow_inexact` of et_recipe).
@@ -124,6 +130,7 @@ def write_out(*names: str) -> WriteOut:
       names: of rules:
         "addmm": `torch.addmm` with factors, as a product and a sum.
         "attention_view": views of `scaled_dot_product_attention` that join heads and rows.
+        "boolean_power": powers of booleans by a whole number, which are whole numbers.
         "byte_numbers": arithmetic of bytes and numbers below 0 or above 255, which wrap.
         "channels_last": normalizations, `softmax`, `argmax`, `cumsum`, `flip`, `gather` and
           shuffled pixels of tensors whose channels lie last; `lerp` and `index_fill` of any that
@@ -135,6 +142,7 @@ def write_out(*names: str) -> WriteOut:
         "empty_padding": padding and `pixel_unshuffle` of tensors without elements.
         "even_windows": averages over windows of even sizes side by side, as averages over 2 x 2
           and of those.
+        "first_number": sums of a single number and a tensor with a factor.
         "floor_division": `//` of floats by a tensor, in which there may be zeros.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
@@ -156,8 +164,10 @@ def write_out(*names: str) -> WriteOut:
           types, and multiples of booleans that are added by index.
         "narrow_copy": copies of a part, as a slice and a copy.
         "negative_padding": padding that cuts off, as slices, and that of what `fold` gives.
+        "no_dimension": reductions over an empty list of dimensions, as those over all.
         "non_blocking": copies that do not wait, as those that do.
         "number_remainder": `%` of a number by a tensor.
+        "one_loss": `multi_margin_loss` of one row without a batch, not reduced.
         "one_order": copies with the channels last that have rows first as well or have five
           dimensions, with rows first.
         "padded_average": averages over windows whose padding counts, as a padding and averages.
@@ -171,6 +181,7 @@ def write_out(*names: str) -> WriteOut:
           which a part is taken.
         "weight_order": convolutions of rows whose weights have their channels last.
         "sum_factor": sums and differences of tensors of which one has a factor.
+        "whole_correction": variances whose correction is the count of elements or more.
         "swish": SiLU behind anything but a linear layer, written so that no compiler fuses it.
         "single_any": `any` and `all` of whole tensors, as those of a dimension.
         "zero_factor": `torch.addmm` whose first tensor is multiplied by 0, as a product.
@@ -331,8 +342,10 @@ def _replace(node: Node, function: Callable[..., Any], whole: bool = False) -> i
     node.target = last.target
     value, result = node.meta.get("val"), last.meta["val"]
     if hasattr(value, "dtype") and value.dtype != result.dtype:
-        # Of some functions torch's export has another type than they give.
+        # Of some functions torch's export has another type or shape than they give.
         node.meta["val"] = value.to(result.dtype)
+    elif hasattr(value, "shape") and value.dim() != result.dim():
+        node.meta["val"] = value.new_empty(result.shape)
     return sum(made.op == "call_function" for made in traced.nodes)
 
 
@@ -674,10 +687,13 @@ def _gives_half_of_exponent(node: Node) -> bool:
     return _gives_half(node) and not node.args[1].meta["val"].is_floating_point()
 
 
-def _gives_half_of_two(node: Node) -> bool:
-    """Tells whether 16-bit floats are chosen from, and from a number of another type."""
+def _chooses_of_two(node: Node) -> bool:
+    """Tells whether the kernel has no common type of what is chosen from, or another one."""
+    import torch
+
     x, y = (source.meta["val"].dtype for source in node.args[1:3])
-    return _gives_half(node) and x != y
+    # For the kernel a number without dimensions counts as much as a tensor.
+    return x != y and (_gives_half(node) or torch.promote_types(x, y) != _dtype(node))
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
@@ -1568,7 +1584,7 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         *(_Rule((name,), _has_two_types, _of_common_type(name)) for name in _OF_ONE_TYPE),
         _Rule(("index_add.default",), _adds_booleans, _index_add),
         _Rule(("ldexp.Tensor",), _gives_half_of_exponent, _ldexp),
-        _Rule(("where.self",), _gives_half_of_two, _where),
+        _Rule(("where.self",), _chooses_of_two, _where),
         *(_Rule((name,), _has_two_types, _joined(name)) for name in _JOINING),
         *(_Rule((name,), _has_two_types, _of_first_type(name)) for name in _LIKE_FIRST),
         *(_Rule((name,), _has_two_types, _of_widest_type(name)) for name in (*_NORMS, *_LOSSES)),
@@ -1629,4 +1645,5 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule((name,), _has_other_weights, _in_weights_order(name)) for name in _CONVOLUTIONS
     ),
     "zero_factor": (_Rule(("addmm.default",), _has_zero_factor, _addmm),),
+    **{name: tuple(_Rule(*rule) for rule in rules) for name, rules in corners.RULES.items()},
 }

@@ -579,6 +579,49 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         ),
         (torch.randn(1, 4, 1, 3, 5),),
     ),
+    "single numbers and tensors with a factor": (
+        lambda x, y, z, w: (
+            *(
+                torch.add(x[:1, :1], x, alpha=2),
+                torch.add(y, x, alpha=-1.5),
+                torch.add(3, x, alpha=2),
+            ),
+            *(torch.add(w[:1], w, alpha=5), torch.add(7, w, alpha=2), torch.add(y, w, alpha=2)),
+            *(torch.add(y, z, alpha=2), torch.add(x, y, alpha=2), y.clone().add_(y, alpha=3)),
+        ),
+        (X, torch.tensor(0.7), torch.tensor([100, -100], dtype=torch.int8), WHOLE),
+    ),
+    "no dimension": (
+        lambda x: (
+            *(x.sum([]), x.mean([], True), x.amax([]), x.amin([], keepdim=True), x.var([])),
+            *(x.std([], keepdim=True), (x > 0).any([]), torch.linalg.vector_norm(x, 1, [])),
+            *(torch.nansum(x, []), x.norm(2, [], True)),
+        ),
+        (X,),
+    ),
+    "corrections of all": (
+        lambda x: (
+            *(x.var(1, correction=4), x.std(1, correction=5), x.var(correction=50, keepdim=True)),
+            *torch.var_mean(x, 1, correction=9),
+            torch.ones_like(x).var(0, correction=3),
+        ),
+        (X,),
+    ),
+    "powers of booleans": (lambda x: (x**2, x**0, x**1, x**2.0), (WHOLE > 0,)),
+    "choices of other numbers": (
+        lambda x, y, z: (
+            *(torch.where(x > 0, x, y), torch.where(x > 0, y, x), torch.where(z > 0, z, 2.5)),
+            torch.where(z > 0, torch.tensor(3), z),
+        ),
+        (X, torch.tensor(0.7, dtype=torch.float64), WHOLE.to(torch.int16)),
+    ),
+    "loss of one row": (
+        lambda x: (
+            F.multi_margin_loss(x[0], WHOLE[5], reduction="none") * 2,
+            F.multi_margin_loss(x[0], WHOLE[5:6], reduction="none"),
+        ),
+        (X,),
+    ),
     "cumulative sum of a number": (lambda x: x.cumsum(0), (torch.tensor(3.0),)),
     "cumulative sum of a whole number": (lambda x: x.cumsum(0), (torch.tensor(3),)),
 }
@@ -603,6 +646,7 @@ VARYING: tuple[Callable[..., Any], ...] = (
     lambda x: F.pad(x[None], (1, 1), mode="reflect"),
     lambda x: F.conv3d(x.view(1, 1, 3, 1, -1), torch.ones(2, 1, 1, 1, 1)).flatten(),
     lambda x: F.max_pool2d(x.mT[..., None].relu(), 2, 1, 1) + 1,
+    lambda x: (torch.add(x[:1, :1], x, alpha=2), x.sum([], True)),
 )
 
 

@@ -298,7 +298,13 @@ def has_few(node: Node) -> bool:
 def _var_mean(
     x: _Tensor, dim: Sequence[int] | None = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[_Tensor, _Tensor]:
-    variance = torch.var(x, dim, correction=correction, keepdim=keepdim)
+    sizes = [x.shape[each] for each in dim or range(x.dim())]
+    divisor = math.prod(sizes) - (1 if correction is None else correction)
+    if all(isinstance(size, int) for size in sizes) and divisor <= 0 and math.prod(sizes) > 1:
+        # Infinite, unless all elements are the same.
+        variance = torch.var(x, dim, correction=0, keepdim=keepdim) / 0.0
+    else:
+        variance = torch.var(x, dim, correction=correction, keepdim=keepdim)
     return variance, torch.mean(x, dim, keepdim)
 
 
