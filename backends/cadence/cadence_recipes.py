@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import typing_extensions
+from cadence_shapes import ResultShapes
 from etbuild import BuildError, RecipeContext, write_out
 from etbuild.biases import own_biases
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
@@ -25,11 +26,19 @@ from torchao.quantization.pt2e import allow_exported_model_train_eval
 if not hasattr(typing, "override"):
     typing.override = typing_extensions.override
 
-from executorch.backends.cadence.aot import compiler, compiler_funcs, memory_planning, passes
+from executorch.backends.cadence.aot import (
+    compiler,
+    compiler_funcs,
+    memory_planning,
+    passes,
+    replace_ops,
+)
 from executorch.backends.cadence.aot.pass_utils import CompileMode
 from executorch.backends.cadence.aot.quantizer import quantizer as quantizers
 from executorch.backends.cadence.aot.utils import get_default_memory_config
 
+# It fills tensors with the largest number instead, for a profiler.
+_OF_INFINITIES = replace_ops.ReplaceInfArgInFullWithValuePass
 # By the values of the option `quantizer`.
 _QUANTIZERS = {
     "default": quantizers.CadenceDefaultQuantizer,
@@ -62,6 +71,10 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     """
     kind = ctx.options.text("quantizer", "default")
     return _made(ctx, "cadence_int8", _QUANTIZERS[kind]())
+
+
+def _pass(made: Any) -> Any:
+    return lambda graph: made()(graph)
 
 
 def _with_strides(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -101,7 +114,9 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
         return compiler.apply_pre_edge_transform_passes(program, quantizer)
 
     def optimized(_manager: Any) -> list[Any]:
-        return [(lambda graph, made=made: made()(graph)) for made in passes.get_passes(mode, None)]
+        classes = [made for made in passes.get_passes(mode, None) if made is not _OF_INFINITIES]
+        shapes = ResultShapes()
+        return [shapes.note, *(_pass(made) for made in classes), shapes.restore]
 
     quantization = None
     if quantizer is not None:

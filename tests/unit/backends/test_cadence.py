@@ -5,7 +5,9 @@ from __future__ import annotations
 import cadence_recipes
 import pytest
 import torch
-from etbuild import Options, RecipeContext
+from etbuild import Method, ModelSpec, Options, RecipeContext
+from etlower import stages
+from etlower.progress import Progress
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 
@@ -76,3 +78,29 @@ def test_poolings_have_strides() -> None:
     poolings = [node for node in graph.graph.nodes if "_pool2d" in str(node.target)]
     assert [list(node.args[2]) for node in poolings] == [[2, 3], [2, 2], [1, 1]]
     torch.testing.assert_close(graph(picture), Pooled()(picture))
+
+
+class Hidden(torch.nn.Module):
+    """A single number, one that a branch chooses, and infinities."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        total = x.sum()
+        return torch.where(total > 0, total, 1.0), x.masked_fill(x > 0, float("-inf"))
+
+
+def test_results_keep_shapes_and_infinities() -> None:
+    """Upstream's passes give a number a dimension, and the least number for an infinity."""
+    spec = ModelSpec({"forward": Method(Hidden(), (torch.randn(2, 3),))})
+    seen: list[torch.fx.Graph] = []
+    stages.run(
+        spec,
+        cadence_recipes.fp32(_context()),
+        Progress(),
+        "//:net",
+        False,
+        watch=stages.Watch(lowered=lambda e: seen.append(e.exported_program("forward").graph)),
+    )
+    [output] = seen[0].find_nodes(op="output")
+    assert [tuple(given.meta["val"].shape) for given in output.args[0]] == [(), (2, 3)]
+    filled = [node.args[1] for node in seen[0].nodes if "full" in str(node.target)]
+    assert float("-inf") in filled

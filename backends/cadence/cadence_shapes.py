@@ -1,0 +1,49 @@
+"""Shapes of results, which Cadence's passes change: a single number gets a dimension."""
+
+from __future__ import annotations
+
+import torch
+from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.pass_base import PassResult
+from torch.fx import GraphModule, Node
+
+_VIEW = exir_ops.edge.aten.view_copy.default
+
+
+class ResultShapes:
+    """Two passes, one before upstream's and one behind them; each method goes through both."""
+
+    def __init__(self) -> None:
+        self._noted: list[torch.Size | None] = []
+
+    def note(self, graph_module: GraphModule) -> PassResult:
+        """Keeps in mind which shapes the results have."""
+        self._noted = [_shape(given) for given in _results(graph_module)]
+        return PassResult(graph_module, False)
+
+    def restore(self, graph_module: GraphModule) -> PassResult:
+        """Gives each result the shape that it had."""
+        [output] = graph_module.graph.find_nodes(op="output")
+        results, changed = _results(graph_module), False
+        for place, (given, shape) in enumerate(zip(results, self._noted, strict=True)):
+            if shape is None or _shape(given) == shape:
+                continue
+            changed = True
+            with graph_module.graph.inserting_before(output):
+                view = graph_module.graph.call_function(_VIEW, (given, [*shape]))
+            view.meta = {**given.meta, "val": given.meta["val"].reshape(shape)}
+            results[place] = view
+        if changed:
+            output.args = (tuple(results),)
+            graph_module.recompile()
+        return PassResult(graph_module, changed)
+
+
+def _results(graph_module: GraphModule) -> list[Node]:
+    [output] = graph_module.graph.find_nodes(op="output")
+    return [*output.args[0]]
+
+
+def _shape(given: Node) -> torch.Size | None:
+    value = given.meta.get("val") if isinstance(given, Node) else None
+    return value.shape if isinstance(value, torch.Tensor) else None
