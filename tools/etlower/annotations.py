@@ -104,8 +104,9 @@ class FloatsOnly(Quantizer):
         removed: set[Any] = set()
         reached, hidden = _of_inputs(model), infinite(model)
         for node in model.graph.nodes:
+            is_mixed = _is_mixed(node)
             removed |= drop(node, _of_integers)
-            if _is_any_in(node, hidden) or _is_unfit(node, reached) or _is_empty(node):
+            if is_mixed or _is_any_in(node, hidden) or _is_unfit(node, reached) or _is_empty(node):
                 removed |= drop(node)
         drop_references(model, removed)
         self._then(model)
@@ -287,6 +288,18 @@ def _is_empty(node: Node) -> bool:
     values = [n.meta.get("val") for n in (*(n for n, spec in specs.items() if spec), node)]
     shapes = [value.shape for value in values if isinstance(value, torch.Tensor)]
     return any(isinstance(size, int) and size == 0 for shape in shapes for size in shape)
+
+
+def _is_mixed(node: Node) -> bool:
+    """Tells whether an operator on single elements has integers beside floats, as numbers.
+
+    Quantizers know those of floats only, and compilers count the others in the floats' scale.
+    """
+    if not _specs(node) or torch.Tag.pointwise not in getattr(node.target, "tags", ()):
+        return False
+    types = {_dtype(given) for given in node.all_input_nodes} - {None, torch.bool}
+    floating = {dtype.is_floating_point for dtype in types if dtype is not None}
+    return floating == {True, False}
 
 
 def _of_integers(node: Node, _spec: Any = None) -> bool:
