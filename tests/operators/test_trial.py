@@ -131,3 +131,21 @@ def test_what_is_refused_has_its_reason() -> None:
 )
 def test_differences(got: Any, own: Any, said: str) -> None:
     assert reference.difference([torch.tensor(got)], [torch.tensor(own)], None) == said
+
+
+@pytest.mark.parametrize(
+    ("got", "own", "eager", "said"),
+    [
+        ([1.0, 2.0], [1.5, 2.0], [1.0, 2.0], ""),
+        ([1.0, 2.4], [1.5, 2.0], [1.0, 2.0], ""),
+        ([1.0, 4.0], [1.5, 2.0], [1.0, 2.0], "up to 2"),
+        ([float("nan"), 2.0], [1.5, 2.0], [1.0, 2.0], "infinities or NaN"),
+        ([float("inf"), 2.0], [1.5, 2.0], [float("nan"), 2.0], "infinities or NaN"),
+        ([True, False], [True, True], [True, False], ""),
+        ([False, False], [True, True], [True, False], "2 of 2 differ, by up to 1"),
+    ],
+)
+def test_differences_of_quantized_graphs(got: Any, own: Any, eager: Any, said: str) -> None:
+    """What errs from the eager model by no more than the quantized graph is equal."""
+    tensors = [[torch.tensor(each)] for each in (got, own, eager)]
+    assert reference.difference(tensors[0], tensors[1], None, eager=tensors[2]) == said

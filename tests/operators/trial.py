@@ -160,7 +160,7 @@ def _compared(
             said.append(reference.difference(outputs, own, exactly, rounded=rounded))
         else:
             of_net = list(itertools.islice(whole, len(own)))
-            said.append(reference.difference(outputs, of_net, None, is_quantized=True))
+            said.append(reference.difference(outputs, of_net, None, eager=own))
     if list(left):
         raise _Failed(DIFFERS, "more outputs than the eager model has")
     return said
