@@ -47,6 +47,7 @@ MOVING = frozenset(
     (
         *("alias", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous", "detach"),
         *("expand", "expand_as", "flatten", "flip", "gather", "hstack", "index", "index_select"),
+        *("lift_fresh", "lift_fresh_copy"),
         *("movedim", "narrow", "pad", "permute", "pixel_shuffle", "pixel_unshuffle", "repeat"),
         *("repeat_interleave", "reshape", "roll", "select", "slice", "split", "split_with_sizes"),
         *("squeeze", "stack", "swapaxes", "t", "tile", "transpose", "tril", "triu", "unbind"),
@@ -226,6 +227,21 @@ def _specs(node: Node) -> dict[Node, Any]:
     return {value: spec for value, spec in specs.items() if spec is not None}
 
 
+def drop_where(model: GraphModule, values: set[Node]) -> list[Node]:
+    """Removes the annotations of operators that give some values a scale, and what shares it.
+
+    Args:
+      model: an annotated graph.
+      values: nodes of it.
+
+    Returns:
+      The operators.
+    """
+    nodes = [node for node in model.graph.nodes if _is_any_in(node, values)]
+    drop_references(model, set().union(*map(drop, nodes)))
+    return nodes
+
+
 def _is_any_in(node: Node, values: set[Node]) -> bool:
     return not values.isdisjoint(_specs(node))
 
@@ -247,7 +263,7 @@ def infinite(model: GraphModule) -> set[Node]:
     """
     found: set[Node] = set()
     for node in model.graph.nodes:
-        name = str(node.target).removeprefix("aten.").partition(".")[0].rstrip("_")
+        name = name_of(node)
         if node.op == "get_attr":
             value = operator.attrgetter(str(node.target))(model)
             is_infinite = isinstance(value, torch.Tensor) and _masks(value)
@@ -259,6 +275,11 @@ def infinite(model: GraphModule) -> set[Node]:
         if is_infinite or (keeps and not found.isdisjoint(node.all_input_nodes)):
             found.add(node)
     return found
+
+
+def name_of(node: Node) -> str:
+    """The name of a node's operator, in place or not: "add"."""
+    return str(node.target).removeprefix("aten.").partition(".")[0].rstrip("_")
 
 
 def _masks(value: torch.Tensor) -> bool:

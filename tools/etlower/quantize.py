@@ -13,7 +13,7 @@ from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from etlower import calibration, separate_scales, training, written_state
+from etlower import calibration, infinities, separate_scales, training, written_state
 from etlower.annotations import FloatsOnly
 from etlower.inputs import deep_copy
 from etlower.methods import export_module
@@ -133,7 +133,17 @@ def _quantize_module(
             separate_scales.keep(graph, run, note)
 
         module_of_graph = _observed(name, module, method, recipe, label, state, keep_apart)
+        watched = infinities.Watched(module_of_graph)
         run(module_of_graph)
+        watched.end()
+        if watched.names:
+
+            def keep_all(graph: torch.fx.GraphModule) -> None:
+                keep_apart(graph)
+                infinities.keep(graph, watched.names, note)
+
+            module_of_graph = _observed(name, module, method, recipe, label, state, keep_all)
+            run(module_of_graph)
     module_of_graph = _passed(module_of_graph, quantization.pre_convert_passes)
     # Some backends want weights as they were, with the operators that quantize them. Upstream's
     # QuantizationRecipe has no field for it; a recipe of theirs may have.

@@ -178,6 +178,8 @@ MASKED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "split": lambda x, mask: sum(x.masked_fill(mask, -math.inf).split(4)),
     "least": lambda x, mask: x + torch.where(mask, torch.finfo(torch.float32).min, 0.0),
     "-1e9": lambda x, mask: x.masked_fill(mask, -1e9),
+    "computed": lambda x, mask: x + (~mask).float().log(),
+    "copied": lambda x, mask: torch.where(mask, torch.tensor(-math.inf), x),
     "times -1e4": lambda x, mask: x + mask.float() * -1e4,
 }
 
@@ -244,3 +246,19 @@ def test_outputs_of_whole_numbers_keep_their_type() -> None:
     (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
     assert torch.equal(result(*inputs)[1], net(*inputs)[1])
     assert result(*inputs)[1].dtype == torch.int64
+
+
+def test_a_note_names_what_calibration_saw_infinite() -> None:
+    class Inverse(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.atan(1 / x.relu()) * 2
+
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(False)]))
+    inputs = (torch.tensor([-1.0, 0.5, 2.0]),)
+    spec = ModelSpec({"forward": Method(Inverse(), inputs)})
+    notes: list[str] = []
+    (result,) = quantize({"forward": Inverse()}, spec, recipe, "//m:net", notes.append).values()
+    torch.testing.assert_close(result(*inputs), Inverse()(*inputs), atol=0.1, rtol=0)
+    assert [note.partition(" ")[0] for note in notes] == ["reciprocal", "mul", "atan"]
+    assert notes[2].startswith("atan (test_quantize.py:")
+    assert notes[2].endswith("stays in float: calibration saw an infinity or NaN there.")
