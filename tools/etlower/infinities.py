@@ -1,8 +1,9 @@
 """Keeps values in float that were infinite, or no numbers, while a graph was calibrated.
 
-Upstream's observers leave infinities out of a range, or make the range infinite: a mask that a model
-computes (`mask.log()`) would count as the least score, or all would be NaN. `annotations` knows what
-a model writes; what it computes is seen in calibration only, which is repeated without scales there.
+Upstream's observers leave infinities out of a range, or make the range infinite: a mask that a
+model computes (`mask.log()`) would count as the least score, or all would be NaN. `annotations`
+knows what a model writes; what it computes is seen in calibration only, which is repeated without
+scales there.
 """
 
 from __future__ import annotations
