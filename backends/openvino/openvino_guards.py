@@ -108,6 +108,8 @@ def is_wrong(node: Node) -> bool:
         return True
     if name in _MOVES and not all(t.is_contiguous() for t in results):
         return True
+    if name in {"div", "floor_divide"} and _divides_reduced(node):
+        return True
     if name == "convolution" and _is_computed_of_bytes(node.args[1]):
         return True
     if name == "index_put" and (node.args[3:4] == (True,) or node.kwargs.get("accumulate")):
@@ -122,6 +124,22 @@ def _is_computed_of_bytes(weight: Node) -> bool:
     for each in ancestors:
         ancestors += [n for n in each.all_input_nodes if n not in ancestors]
     return any("quantize" in operators.packet(each) for each in ancestors)
+
+
+def _divides_reduced(node: Node) -> bool:
+    """Tells whether a sum or another reduction is divided by a number of the model.
+
+    OpenVINO (2025.4) fuses the two, and gives zeros from the second row on.
+    """
+    x, divisor = node.args[:2]
+    if isinstance(divisor, Node) and not divisor.meta.get(_STORED):
+        return False
+    while isinstance(x, Node) and operators.packet(x) not in _REDUCTIONS:
+        computed = [source for source in x.all_input_nodes if not source.meta.get(_STORED)]
+        if x.op != "call_function" or len(computed) != 1:
+            return False
+        [x] = computed
+    return isinstance(x, Node)
 
 
 def _counts_in_other_type(node: Node) -> bool:
@@ -146,6 +164,14 @@ _MOVES = frozenset(
         *("detach_copy", "expand_copy", "permute_copy", "repeat", "slice_copy", "view_copy"),
     }
 )
+_REDUCTIONS = frozenset(
+    {
+        *("amax", "amin", "linalg_vector_norm", "logsumexp", "max", "mean", "min", "norm", "prod"),
+        *("std", "sum", "var"),
+    }
+)
+# At a value that follows from no input.
+_STORED = "openvino_stored"
 # At a constant of whole numbers: the least and the greatest.
 _ENDS = "openvino_ends"
 
@@ -175,6 +201,13 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
 def _mark_constants(program: ExportedProgram) -> None:
     signature = program.graph_signature
     stored = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
+    written = {*signature.buffers_to_mutate.values()}
+    state = {name for name, path in signature.inputs_to_buffers.items() if path in written}
+    given = {*signature.user_inputs, *state}
+    for node in program.graph.nodes:
+        is_input = node.op == "placeholder" and node.name in given
+        sources = node.all_input_nodes
+        node.meta[_STORED] = not is_input and all(source.meta[_STORED] for source in sources)
     for node in program.graph.find_nodes(op="placeholder"):
         path = stored.get(node.name)
         value = program.constants.get(path, program.state_dict.get(path)) if path else None
