@@ -110,6 +110,7 @@ def _has_odd_places(node: Node) -> tuple[str, str] | None:
 
 
 _PICTURE = 4
+_VOLUME = 3
 _BYTES = (torch.int8, torch.int16, torch.uint8)
 # They have four dimensions at most.
 _FLAT = (torch.bool, torch.int64)
@@ -149,6 +150,8 @@ def _pads(node: Node) -> bool:
 
 def _convolves_otherwise(node: Node) -> bool:
     padding = _argument_of_layer(node, 4, "padding", 0)
+    if operators.packet(node) == "convolution" and node.args[6]:
+        return _transposes_otherwise(node)
     return _multiplies_channels(node) or _is_outside(node, padding)
 
 
@@ -171,12 +174,41 @@ def _is_outside(node: Node, padding: Any) -> bool:
 
 
 def _multiplies_channels(node: Node) -> bool:
-    """Tells whether a dilated convolution makes several channels of each."""
+    """Tells whether a convolution with steps, or a dilated one, makes several channels of each."""
     weight = node.args[1].meta["val"]  # type: ignore[union-attr]
-    dilation = node.args[5] if len(node.args) > 5 else 1
-    steps = dilation if isinstance(dilation, list | tuple) else [dilation]
+    given = [_argument_of_layer(node, 3, "stride", 1), _argument_of_layer(node, 5, "dilation", 1)]
+    steps = [n for each in given for n in (each if isinstance(each, list | tuple) else [each])]
     groups = node.args[-1] if isinstance(node.args[-1], int) else 1
     return bool(weight.shape[1] == 1 and weight.shape[0] > groups > 1 and max(steps, default=1) > 1)
+
+
+def _transposes_otherwise(node: Node) -> bool:
+    """Tells whether a transposed convolution is of volumes in groups, or goes beyond its windows.
+
+    QNN mixes such groups, and leaves the bias out of what lies behind the last window.
+    """
+    is_general = operators.packet(node) == "convolution"
+    if is_general and not node.args[6]:
+        return False
+    extra = _argument_of_layer(node, 7 if is_general else 5, "output_padding", 0)
+    padding = _argument_of_layer(node, 4, "padding", 0)
+    groups = _argument_of_layer(node, 8 if is_general else 6, "groups", 1)
+    rank = node.args[1].meta["val"].dim() - 2  # type: ignore[union-attr]
+    pads, extras = (
+        [each] * rank if isinstance(each, int) else [*each] * (rank // len(each))
+        for each in (padding, extra)
+    )
+    is_beyond = any(more > pad for more, pad in zip(extras, pads, strict=True))
+    return is_beyond or (rank == _VOLUME and groups > 1)
+
+
+def _has_other_factors(node: Node) -> bool:
+    """Tells whether a factor is not the ratio of sizes, which QNN takes instead."""
+    factors = node.args[-1]
+    if not isinstance(factors, list | tuple) or not factors or isinstance(factors[0], int):
+        return False
+    before, after = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]  # type: ignore[union-attr]
+    return any(m * f != n for m, f, n in zip(before, factors, after, strict=False))
 
 
 def _has_slopes_elsewhere(node: Node) -> bool:
@@ -284,6 +316,9 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("all", "any"), _always),
     **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_elsewhere),
     **dict.fromkeys(("conv2d", "convolution"), _convolves_otherwise),
+    **dict.fromkeys(
+        ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposes_otherwise
+    ),
     **dict.fromkeys(("avg_pool2d", "avg_pool3d"), _has_odd_divisor),
     **dict.fromkeys(("group_norm", "native_group_norm"), _is_no_picture),
     **dict.fromkeys(("constant_pad_nd", "pad"), _is_fused_otherwise),
@@ -305,6 +340,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("layer_norm", "native_layer_norm"), _normalizes_otherwise),
     "_native_batch_norm_legit": _always,
     **dict.fromkeys(("select", "select_copy"), _is_number),
+    "upsample_bicubic2d": _has_other_factors,
     "upsample_bilinear2d": _is_unaligned,
     "upsample_nearest2d": _is_no_multiple,
 }

@@ -110,6 +110,19 @@ def _loss_of_one(*args: Any, **named: Any) -> Any:
     return _call("multi_margin_loss.default")(*args, **named).reshape(())
 
 
+def has_statistics(node: Node) -> bool:
+    """Tells whether an instance normalization goes by the means of a training."""
+    return not node.args[5]
+
+
+def batch_norm(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> Any:
+    """The batch norm that an instance normalization by the means of a training is."""
+    import torch
+
+    epsilon = rest[2]
+    return torch.nn.functional.batch_norm(x, mean, variance, weight, bias, eps=epsilon)
+
+
 # By rule: operators, when it applies, and what is computed instead.
 RULES: dict[str, tuple[_Rule, ...]] = {
     "boolean_power": ((("pow.Tensor_Scalar",), _raises_booleans, _power_of_booleans),),

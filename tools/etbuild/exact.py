@@ -92,7 +92,7 @@ REASONS: Mapping[str, str] = {
     "hard_sigmoid": "the kernels have it as a part of a layer only",
     "hardtanh": "the delegate's lowering fails where a bound has its default",
     "index_type": "the kernel takes 64-bit indices only",
-    "instance_norm": "the delegate leaves out small epsilons",
+    "instance_norm": "the delegate leaves out small epsilons and statistics of a training",
     "integer_power": "the kernel computes in doubles, which have 53 bits",
     "integer_remainder": "the kernel's result has the sign of what is divided",
     "integer_shift": "the kernel shifts by negative and by large numbers as the processor does",
@@ -1569,6 +1569,7 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
     "index_type": tuple(_Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
     "instance_norm": (
         _Rule(("instance_norm.default",), _normalizes_pictures, _instance_norm, whole=True),
+        _Rule(("instance_norm.default",), corners.has_statistics, corners.batch_norm, whole=True),
     ),
     "integer_power": (_Rule(_POWERS, _is_whole_power, _integer_power),),
     "integer_remainder": (_Rule(_REMAINDERS, _is_whole, _remainder),),

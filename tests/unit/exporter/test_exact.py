@@ -202,7 +202,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         for padding in ((2, 1, 0, 3), (1, 0, 0, 0), (0, 2, 1, 1))
     },
     "instance norms": (
-        lambda x, w: (F.instance_norm(x), F.instance_norm(x, weight=w, bias=w, eps=0.1)),
+        lambda x, w: (
+            F.instance_norm(x),
+            F.instance_norm(x, weight=w, bias=w, eps=0.1),
+            F.instance_norm(x, w, w.abs(), w, use_input_stats=False, eps=0.1),
+            F.instance_norm(x[..., 0], w, w.abs(), None, w, False),
+        ),
         (PICTURE, torch.tensor([0.5, -2.0])),
     ),
     "sums with factors": (
