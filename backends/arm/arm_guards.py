@@ -46,7 +46,7 @@ class Taken(OperatorSupportBase):
         _refused = self._refused
         if self._refused.has(node) or operators.is_empty(node):
             return False
-        return not (_approximates(node) or _rounds(node))
+        return not (_approximates(node) or _rounds(node) or _pools_or_resizes_otherwise(node))
 
 
 # Upstream writes them as polynomials, up to 2 off, rounds halves up, takes logarithms of softmax,
@@ -69,6 +69,32 @@ def _rounds(node: torch.fx.Node) -> bool:
     if operators.packet(node) not in _CASTS or not results or not given:
         return False
     return results[0].dtype in _SMALL and given[0].is_floating_point()
+
+
+def _pools_or_resizes_otherwise(node: torch.fx.Node) -> bool:
+    """Tells whether upstream takes the ratio of sizes for a factor, or cuts windows off wrong."""
+    name = operators.packet(node)
+    if name == "upsample_bilinear2d":
+        factors = node.args[-1]
+        if not isinstance(factors, list | tuple) or not factors or isinstance(factors[0], int):
+            return False
+        sizes = (each.shape[-2:] for each in (node.args[0].meta["val"], node.meta["val"]))
+        return any(m * f != n for m, n, f in zip(*sizes, factors, strict=True))
+    if name not in _CEILING:
+        return False
+    place = _CEILING[name]
+    if len(node.args) <= place or not node.args[place]:
+        return False
+    windows, steps = (
+        [each] * 2 if isinstance(each, int) else [*each] * (2 // len(each))
+        for each in (node.args[1], node.args[2] or node.args[1])
+    )
+    has_divisor = name == "avg_pool2d" and node.args[6:7] not in ((), (None,))
+    return has_divisor or any(w < step for w, step in zip(windows, steps, strict=True))
+
+
+# Where pooling has its ceil_mode.
+_CEILING = {"avg_pool2d": 4, "max_pool2d": 5, "max_pool2d_with_indices": 5}
 
 
 def install() -> None:

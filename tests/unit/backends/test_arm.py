@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import arm_partitions
 import arm_recipes
 import pytest
 import torch
+import torch.nn.functional as F
+from arm_guards import Taken
 from etbuild import BuildError, Options, RecipeContext
 from executorch.backends.arm.tosa import partitioner
 from torch import nn
@@ -124,3 +127,29 @@ def test_any_graph(seed: int) -> None:
         assert ready, "the parts depend on each other in a circle"
         for key in ready:
             del fused[key]
+
+
+@pytest.mark.parametrize(
+    ("function", "is_taken"),
+    [
+        (lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear"), False),
+        (lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear"), True),
+        (lambda x: F.interpolate(x, size=(9, 11), mode="bilinear"), True),
+        (lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True, divisor_override=5), False),
+        (lambda x: F.avg_pool2d(x, 3, 2, divisor_override=5), True),
+        (lambda x: F.avg_pool2d(x, (1, 3), (2, 1), ceil_mode=True), False),
+        (lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), True),
+        (lambda x: F.max_pool2d(x, 1, 2, ceil_mode=True), False),
+        (lambda x: F.max_pool2d(x, 1, 2), True),
+    ],
+)
+def test_resizing_and_pooling(function: Callable[..., torch.Tensor], is_taken: bool) -> None:
+    """TOSA gets no factors but ratios of sizes, and no windows that begin behind the picture."""
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    graph = torch.export.export(Net(), (torch.rand(1, 2, 6, 8),), strict=False).graph
+    [node] = [node for node in graph.nodes if node.op == "call_function"]
+    assert Taken().is_node_supported({}, node) == is_taken
