@@ -110,6 +110,8 @@ def is_wrong(node: Node) -> bool:
         return True
     if name in {"div", "floor_divide"} and _divides_reduced(node):
         return True
+    if name == "view_copy" and _joins_reduced(node):
+        return True
     if name == "convolution" and _is_computed_of_bytes(node.args[1]):
         return True
     if name == "index_put" and (node.args[3:4] == (True,) or node.kwargs.get("accumulate")):
@@ -140,6 +142,13 @@ def _divides_reduced(node: Node) -> bool:
             return False
         [x] = computed
     return isinstance(x, Node)
+
+
+def _joins_reduced(node: Node) -> bool:
+    """Tells whether a view of a reduction has other sizes: OpenVINO fails on some as it runs."""
+    source = node.args[0]
+    shapes = [[size for size in each.meta["val"].shape if size != 1] for each in (source, node)]
+    return operators.packet(source) in _REDUCTIONS and shapes[0] != shapes[1]
 
 
 def _counts_in_other_type(node: Node) -> bool:
