@@ -416,6 +416,10 @@ def _elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> 
 
 
 def _celu(x: Any, alpha: float = 1) -> Any:
+    import torch
+
+    if alpha < 0:
+        return torch.where(x > 0, x, torch.expm1(x / alpha) * alpha)
     return _elu(x, alpha, 1, 1 / alpha)
 
 

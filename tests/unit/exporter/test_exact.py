@@ -515,7 +515,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (WHOLE.view(3, 3) > 0,),
     ),
     "factors of ELU": (
-        lambda x: (F.selu(x), F.celu(x, 0.7), torch.ops.aten.elu(x, 0.6, 1.5, 2.5), F.elu(x, 0.5)),
+        lambda x: (
+            F.selu(x),
+            F.celu(x, 0.7),
+            F.celu(x, -0.7) / 50,
+            torch.ops.aten.elu(x, 0.6, 1.5, 2.5),
+            F.elu(x, 0.5),
+        ),
         (torch.randn(64),),
     ),
     "even windows": (
