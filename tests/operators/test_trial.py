@@ -146,6 +146,6 @@ def test_differences(got: Any, own: Any, said: str) -> None:
     ],
 )
 def test_differences_of_quantized_graphs(got: Any, own: Any, eager: Any, said: str) -> None:
-    """What errs from the eager model by no more than the quantized graph is equal."""
+    """Outputs that err from the eager model no more than the quantized graph are equal."""
     tensors = [[torch.tensor(each)] for each in (got, own, eager)]
     assert reference.difference(tensors[0], tensors[1], None, eager=tensors[2]) == said
