@@ -304,6 +304,7 @@ def _replace(node: Node, function: Callable[..., Any], whole: bool = False) -> i
     Returns:
       How many operators the function has.
     """
+    import torch
     from torch.fx import Node as FxNode
     from torch.fx.experimental import _config as config
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -319,17 +320,25 @@ def _replace(node: Node, function: Callable[..., Any], whole: bool = False) -> i
         args, kwargs = pytree.tree_unflatten(filled, tree)
         return function(*args, **kwargs)
 
+    def in_rows(*values: Any) -> Any:
+        return computed(*values).clone(memory_format=torch.contiguous_format)
+
+    def trace(traceable: Callable[..., Any]) -> tuple[Any, Any]:
+        if any(map(_varies, values)):
+            # Otherwise sizes that vary would become those of the example in silence.
+            with config.patch(backed_size_oblivious=True):
+                mode = {"tracing_mode": "symbolic", "pre_dispatch": whole}
+                graph = make_fx(traceable, **mode)(*values).graph
+        else:
+            graph = make_fx(traceable, pre_dispatch=whole)(*values).graph
+        [output] = graph.find_nodes(op="output")
+        return graph, output.args[0]
+
     inputs = [flat[place] for place in places]
     values = [source.meta["val"] for source in inputs]
-    if any(map(_varies, values)):
-        # Otherwise sizes that vary would become those of the example in silence.
-        with config.patch(backed_size_oblivious=True):
-            mode = {"tracing_mode": "symbolic", "pre_dispatch": whole}
-            traced = make_fx(computed, **mode)(*values).graph
-    else:
-        traced = make_fx(computed, pre_dispatch=whole)(*values).graph
-    [output] = traced.find_nodes(op="output")
-    last = output.args[0]
+    traced, last = trace(computed)
+    if _fails_in_views(node, last.meta["val"]):
+        traced, last = trace(in_rows)
     nodes: dict[Node, Node] = dict(zip(traced.find_nodes(op="placeholder"), inputs, strict=True))
     with node.graph.inserting_before(node):
         for made in traced.nodes:
@@ -347,6 +356,29 @@ def _replace(node: Node, function: Callable[..., Any], whole: bool = False) -> i
     elif hasattr(value, "shape") and value.dim() != result.dim():
         node.meta["val"] = value.new_empty(result.shape)
     return sum(made.op == "call_function" for made in traced.nodes)
+
+
+def _fails_in_views(node: Node, value: Any) -> bool:
+    """Tells whether a view of a node, or a view of one, takes no value whose strides are these."""
+    from torch.fx.node import map_arg
+
+    def example(given: Node) -> Any:
+        return value if given is node else given.meta["val"]
+
+    if getattr(node.meta.get("val"), "stride", tuple)() == getattr(value, "stride", tuple)():
+        return False
+    for user in node.users:
+        returns = getattr(getattr(user.target, "_schema", None), "returns", ())
+        aliases = [each.alias_info for each in returns if each.alias_info]
+        if len(returns) != 1 or not aliases or aliases[0].is_write:
+            continue
+        try:
+            result = user.target(*map_arg(user.args, example), **map_arg(user.kwargs, example))
+        except (RuntimeError, ValueError):
+            return True
+        if hasattr(result, "stride") and _fails_in_views(user, result):
+            return True
+    return False
 
 
 def _varies(value: Any) -> bool:

@@ -154,6 +154,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         for padding in ((2, 0, 1, 3), (0, 2), (0, 0, 3, 0), (1, 1, 0, 2))
         for value in (0.0, 1.5)
     },
+    "uneven padding, read as other sizes": (
+        lambda x: (
+            F.pad(x, (1, 0)).view(1, 2, 12, 9)[:, :, 1:].view(1, 2, 9, 11),
+            F.pad(x, (0, 1)).transpose(0, 1).view(2, 108).t(),
+            F.pad(x, (2, 1)).unsqueeze(3).flatten(2).view(-1),
+        ),
+        (PICTURE,),
+    ),
     **{
         f"replicated and cut {padding}": (
             lambda x, padding=padding: F.pad(x, padding, mode="replicate") * 1.0,
