@@ -63,7 +63,9 @@ def for_qnn(label: str) -> Callable[..., Any]:
     def apply(method: str, program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
         names = set(program.graph_signature.user_inputs)
         rows = torch.contiguous_format
-        for node in program.graph.nodes:
+        for node in list(program.graph.nodes):
+            if operators.packet(node) in _OF_ROWS and _has_other_kernel(node):
+                _as_picture(program, node)
             wrong = _is_given_otherwise(node, names) or _has_odd_places(node)
             if wrong:
                 raise BuildError(f'{label}: the method "{method}"{wrong[0]}', wrong[1])
@@ -111,6 +113,7 @@ def _has_odd_places(node: Node) -> tuple[str, str] | None:
 
 _PICTURE = 4
 _VOLUME = 3
+_OF_ROWS = ("conv1d", "conv_transpose1d")
 _BYTES = (torch.int8, torch.int16, torch.uint8)
 # They have four dimensions at most.
 _FLAT = (torch.bool, torch.int64)
@@ -151,8 +154,58 @@ def _pads(node: Node) -> bool:
 def _convolves_otherwise(node: Node) -> bool:
     padding = _argument_of_layer(node, 4, "padding", 0)
     if operators.packet(node) == "convolution" and node.args[6]:
-        return _transposes_otherwise(node)
-    return _multiplies_channels(node) or _is_outside(node, padding)
+        return _transposes_otherwise(node) or _has_other_kernel(node)
+    return _multiplies_channels(node) or _is_outside(node, padding) or _has_other_kernel(node)
+
+
+def _has_other_kernel(node: Node) -> bool:
+    """Tells whether upstream rearranges a kernel that is computed, as by a weight norm.
+
+    Of rows, and where a transposed one is dilated, it takes what the kernel is computed of.
+    """
+    kernel = node.args[1]
+    if "dequantize" in operators.name(kernel):  # type: ignore[arg-type]
+        kernel = kernel.args[0]  # type: ignore[union-attr]
+    if kernel.op != "call_function":  # type: ignore[union-attr]
+        return False
+    is_transposed = len(node.args) > 6 and node.args[6] is True
+    dilation = _argument_of_layer(node, 5, "dilation", 1)
+    steps = dilation if isinstance(dilation, list | tuple) else [dilation]
+    return _is_row(node) or (is_transposed and max(steps) > 1)
+
+
+def _as_picture(program: torch.export.ExportedProgram, node: Node) -> None:
+    """Writes a convolution of rows by a kernel that is computed as one of pictures.
+
+    Upstream's pass does so with all, and takes what the kernel is computed of for it.
+    """
+    aten = torch.ops.aten
+
+    def call(op: Any, *args: Any) -> Node:
+        made = program.graph.call_function(op, args)
+        values = [each.meta["val"] if isinstance(each, Node) else each for each in args]
+        made.meta = {**node.meta, "val": op(*values)}
+        return made
+
+    # Strides, paddings and groups, the fourth, of another dimension, and their defaults.
+    if node.target is aten.conv1d.default:
+        op, numbers = aten.conv2d.default, (1, 0, 1, 1)
+    elif node.target is aten.conv_transpose1d.default:
+        op, numbers = aten.conv_transpose2d.input, (1, 0, 0, 1, 1)
+    else:
+        return
+    given: list[Any] = [*node.args[3:], *numbers[len(node.args[3:]) :]]
+    groups = given[3]
+    wide = [
+        [n, *(g if isinstance(g, list | tuple) else [g])]
+        for n, g in zip(numbers, given, strict=True)
+    ]
+    wide[3] = groups
+    bias = node.args[2] if len(node.args) > 2 else None
+    with program.graph.inserting_before(node):
+        x, kernel = (call(aten.unsqueeze.default, each, 2) for each in node.args[:2])
+        picture = call(op, x, kernel, bias, *wide)
+    node.target, node.args, node.kwargs = aten.squeeze.dim, (picture, 2), {}
 
 
 def _argument_of_layer(node: Node, place: int, name: str, default: int) -> Any:
@@ -315,6 +368,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # Fractions below 0.5 count as zeros, and a single result gets a dimension.
     **dict.fromkeys(("all", "any"), _always),
     **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_elsewhere),
+    **dict.fromkeys(_OF_ROWS, _has_other_kernel),
     **dict.fromkeys(("conv2d", "convolution"), _convolves_otherwise),
     **dict.fromkeys(
         ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposes_otherwise

@@ -60,6 +60,9 @@ def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.expor
         (lambda x: F.conv2d(x, torch.rand(4, 4, 2, 1), padding=1), True),
         (lambda x: F.conv2d(F.pad(x, (1, 1, 1, 1)), torch.rand(4, 4, 1, 1)), True),
         (lambda x: F.conv2d(F.pad(x, (1, 1, 1, 1)), torch.rand(4, 4, 3, 3)), False),
+        (lambda x: F.conv1d(x[0], torch.rand(4, 6, 3).exp()), True),
+        (lambda x: F.conv1d(x[0], x[0, :, :, :3]), True),
+        (lambda x: F.conv2d(x, torch.rand(4, 4, 3, 3).exp()), False),
         (lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 2), True),
         (lambda x: F.max_pool3d(x, 2), True),
         (lambda x: F.layer_norm(x, (8,)), False),
@@ -130,3 +133,20 @@ def test_rows() -> None:
     program = exported(lambda x: x.to(memory_format=torch.channels_last) + 1, PICTURE)
     for_qnn("//x:r")("forward", program)
     assert "channels_last" not in str(program.graph)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_computed_kernels_of_rows_become_those_of_pictures(transposed: bool) -> None:
+    """Upstream would take what a kernel is computed of for the kernel."""
+    layer = torch.nn.ConvTranspose1d if transposed else torch.nn.Conv1d
+    net = torch.nn.utils.parametrizations.weight_norm(
+        layer(4, 4, 3, stride=2, padding=1, dilation=2, groups=2)
+    )
+    x = torch.randn(1, 4, 9)
+    program = torch.export.export(net.eval(), (x,), strict=False)
+    for_qnn("//:r")("forward", program)
+    names = {operators.packet(node) for node in program.graph.nodes}
+    assert names & {"conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"} == {
+        "conv_transpose2d" if transposed else "conv2d"
+    }
+    torch.testing.assert_close(program.module()(x), net(x))
