@@ -2,7 +2,8 @@
 
 Its partitioner runs the handler of each operator, and what a handler raises is the reason for which
 the operator is decomposed, or stays with ExecuTorch. `install` has handlers refuse more. Its pass
-that joins casts leaves out those in between, also where they round; `passes` replaces it.
+that joins casts leaves out those in between, also where they round; `passes` replaces it. Its
+constants go by their values alone, so that 1 of a type would be 1 of another.
 """
 
 from __future__ import annotations
@@ -34,6 +35,48 @@ def install(registry: Any) -> None:
     for target, inner in registry._handlers.items():
         if inner is not nothing and not getattr(inner, "is_ours", False):
             registry._handlers[target] = _checked(inner, _CHECKS.get(target, lambda _: True))
+
+
+def tell_constants_apart(builder: Any) -> None:
+    """Has numbers of several types be several constants: upstream gives all the first one's type.
+
+    Args:
+      builder: upstream's class, which makes a program.
+    """
+    inner = builder.make_or_get_constant
+    if getattr(inner, "is_ours", False):
+        return
+
+    def make_or_get_constant(self: Any, name: str, tensor: torch.Tensor) -> Any:
+        known = self.extra_constants.get(name)
+        if known is not None and known.dtype != tensor.dtype:
+            name = f"{name}_{tensor.dtype}"
+        return inner(self, name, tensor)
+
+    make_or_get_constant.is_ours = True  # type: ignore[attr-defined]
+    builder.make_or_get_constant = make_or_get_constant
+
+
+def repeat_joint_keys(attention: Any) -> None:
+    """Leaves repetitions out of attention whose keys and values repeat one tensor.
+
+    Upstream counts wrong how often the tensor is read, and fails.
+
+    Args:
+      attention: upstream's class, which finds the pattern.
+    """
+    inner = attention.maybe_create.__func__
+    if getattr(inner, "is_ours", False):
+        return
+
+    def maybe_create(cls: Any, program: ExportedProgram, head: Node) -> Any:
+        found = inner(cls, program, head)
+        if found is not None and found.body and found.k_node is found.v_node:
+            return cls(head, [], found.q_node, *head.args[1:3])
+        return found
+
+    maybe_create.is_ours = True  # type: ignore[attr-defined]
+    attention.maybe_create = classmethod(maybe_create)
 
 
 def _checked(inner: Callable[..., Any], check: Callable[[Node], bool]) -> Callable[..., Any]:

@@ -1,11 +1,13 @@
 """Leaves to ExecuTorch what follows from constants alone and is read outside of its part.
 
 Partitioners take such operators as they take others, for instance the places of windows that a
-pooling is made of. Compilers fold them, and then miss an output, or all inputs.
+pooling is made of. Compilers fold them, and then miss an output, or all inputs. Buffers whose new
+value is a result as well stay, too: upstream gives a part one of both.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from torch.export import ExportedProgram
@@ -38,7 +40,7 @@ def leave(partitioner: Any) -> None:
 
 
 def untag(program: ExportedProgram) -> None:
-    """Removes the tags of such operators, and of constants that other parts read then.
+    """Removes the tags of such operators and buffers, and of constants that other parts read then.
 
     Args:
       program: whose operators have tags of their parts.
@@ -61,4 +63,9 @@ def untag(program: ExportedProgram) -> None:
     for node in reversed(program.graph.nodes):
         tag = node.meta.get(_TAG)
         if node in constant and any(user.meta.get(_TAG) != tag for user in node.users):
+            node.meta.pop(_TAG, None)
+    results = Counter(spec.arg.name for spec in signature.output_specs if hasattr(spec.arg, "name"))
+    given = {buffer for name, buffer in signature.buffers_to_mutate.items() if results[name] > 1}
+    for node in program.graph.find_nodes(op="placeholder"):
+        if signature.inputs_to_buffers.get(node.name) in given:
             node.meta.pop(_TAG, None)

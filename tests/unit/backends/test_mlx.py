@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -81,3 +82,57 @@ def test_parts_get_rows() -> None:
     left, [part] = lowered(lambda x: x.tanh() * 2, last)
     assert "_to_dim_order_copy" in left
     assert all(node.meta["val"].is_contiguous() for node in part.find_nodes(op="placeholder"))
+
+
+def test_numbers_of_several_types_are_several_constants() -> None:
+    """Upstream names a constant by its value, and gives all uses the first one's type."""
+
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.leaky_relu(x.half(), 0.1), F.leaky_relu(x, 0.1)
+
+    spec = ModelSpec({"forward": Method(Function(both), (X,))})
+    recipe = mlx_recipes.fp32(RecipeContext(Options({}, "//:r"), "//:r"))
+    builder = importlib.import_module("executorch.backends.mlx.builder.program_builder")
+    made: list[torch.Tensor] = []
+    inner = builder.MLXProgramBuilder.make_or_get_constant
+
+    def make_or_get_constant(self: Any, name: str, tensor: torch.Tensor) -> Any:
+        slot = inner(self, name, tensor)
+        made.extend(self.extra_constants.values())
+        return slot
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builder.MLXProgramBuilder, "make_or_get_constant", make_or_get_constant)
+        stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
+    assert {value.dtype for value in made} == {torch.float16, torch.float32}
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_keys_and_values_that_repeat_one_tensor(shares: bool) -> None:
+    """Upstream counts how often the tensor is read, and fails."""
+
+    def attention(x: torch.Tensor) -> torch.Tensor:
+        keys = (x * 2).repeat_interleave(2, dim=1)
+        values = keys if shares else (x * 2).repeat_interleave(2, dim=1)
+        return F.scaled_dot_product_attention(torch.cat([x, x], 1), keys, values)
+
+    assert lowered(attention)[1]
+
+
+def test_state_that_is_a_result_stays() -> None:
+    class Smooth(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("last", torch.zeros(2, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.last.mul_(0.9).add_(x)
+            return self.last.clone()
+
+    found: list[Any] = []
+    recipe = mlx_recipes.fp32(RecipeContext(Options({}, "//:r"), "//:r"))
+    spec = ModelSpec({"forward": Method(Smooth().eval(), (X[:, :, 0, 0],))})
+    watch = stages.Watch(lowered=lambda edge: found.append(edge.exported_program("forward")))
+    stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    [program] = found
+    assert set(program.graph_signature.buffers_to_mutate.values()) == {"last"}
