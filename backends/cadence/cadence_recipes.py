@@ -33,6 +33,7 @@ from executorch.backends.cadence.aot import (
     passes,
     replace_ops,
 )
+from executorch.backends.cadence.aot.memory_constraints import MemConstraints
 from executorch.backends.cadence.aot.pass_utils import CompileMode
 from executorch.backends.cadence.aot.quantizer import quantizer as quantizers
 from executorch.backends.cadence.aot.utils import get_default_memory_config
@@ -88,9 +89,24 @@ def _with_strides(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return graph
 
 
+def _leave_views_of_state() -> None:
+    """Has the runtime place views of state that is written to: upstream fails to plan them."""
+    inner = MemConstraints.add_relative_placement_constraint
+    if getattr(inner, "is_ours", False):
+        return
+
+    def add(self: Any, source: Any, dependent: Any, *rest: Any, **named: Any) -> None:
+        if None not in dependent.meta["spec"].lifetime:
+            inner(self, source, dependent, *rest, **named)
+
+    add.is_ours = True  # type: ignore[attr-defined]
+    MemConstraints.add_relative_placement_constraint = add
+
+
 def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
     """A recipe; `quantizer`: one of upstream's, or None."""
     mode = CompileMode[ctx.options.text("mode", "default").upper()]
+    _leave_views_of_state()
 
     def decomposed(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:
         values = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]

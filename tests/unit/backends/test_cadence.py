@@ -104,3 +104,23 @@ def test_results_keep_shapes_and_infinities() -> None:
     assert [tuple(given.meta["val"].shape) for given in output.args[0]] == [(), (2, 3)]
     filled = [node.args[1] for node in seen[0].nodes if "full" in str(node.target)]
     assert float("-inf") in filled
+
+
+class Cache(torch.nn.Module):
+    """State that is written to by place, and read through a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(1, 2, 4, 3))
+
+    def forward(self, x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        self.cache.index_copy_(2, place, x)
+        return self.cache.repeat_interleave(2, dim=1) * 2
+
+
+def test_views_of_state_are_placed_by_the_runtime() -> None:
+    """Upstream fails on them: the view is of a tensor that nothing plans."""
+    inputs = (torch.randn(1, 2, 1, 3), torch.tensor([1]))
+    spec = ModelSpec({"forward": Method(Cache().eval(), inputs)})
+    recipe = cadence_recipes.fp32(_context())
+    assert stages.run(spec, recipe, Progress(), "//:net", etrecord=False).buffer
