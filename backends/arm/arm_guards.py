@@ -5,24 +5,40 @@ behind them, fail on some arguments and neighbors. Which operator it is, is foun
 (etlower/refusals.py), and the next attempt lowers without it. So is what leaves a graph of TOSA
 without an input, or with other results than the program's: some passes drop slices, or hand out 32
 bits for 64. TOSA has no empty tensors: its reference model ends the process.
+
+Passes of the quantizer fail on places of maxima and on constants that are scaled; `install` has the
+former left alone, and the latter taken. Another one joins equal calls whose results have different
+scales, of which all then had the first one's, and one leaves out a ReLU before a scale that reaches
+below zero.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from etbuild import BuildError
-from etlower import exchanged, operators
+from etbuild import BuildError, LowerAgain
+from etlower import exchanged, kernels, operators
 from etlower.refusals import Refusals, Snapshot
+from executorch.backends.arm._passes import ConvertMinMaxPass, FuseQuantizedActivationPass
+from executorch.backends.arm._passes.quant_args import QuantArgs
+from executorch.backends.arm.constants import DISALLOW_TFA_META_KEY
 from executorch.backends.arm.ethosu.backend import EthosUBackend
 from executorch.backends.arm.operator_support.tosa_supported_operators import (
     SupportedTOSAOperatorCheck,
 )
 from executorch.backends.arm.tosa.backend import TOSABackend
 from executorch.backends.arm.vgf.backend import VgfBackend
+from executorch.backends.transforms.fuse_duplicate_users_pass import FuseDuplicateUsersPass
+from executorch.backends.transforms.replace_scalar_with_tensor import (
+    ReplaceScalarWithTensorArgPass,
+)
+from executorch.exir.dialects._ops import ops
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from executorch.exir.pass_base import ExportPass
 from torch.export.graph_signature import InputKind
 from torch.fx.passes.operator_support import OperatorSupportBase
 from tosa import TosaGraph
@@ -46,7 +62,8 @@ class Taken(OperatorSupportBase):
         _refused = self._refused
         if self._refused.has(node) or operators.is_empty(node):
             return False
-        return not (_approximates(node) or _rounds(node) or _pools_or_resizes_otherwise(node))
+        is_other = _approximates(node) or _rounds(node) or _adds_by_place(node)
+        return not (is_other or _gives_places(node) or _pools_or_resizes_otherwise(node))
 
 
 # Upstream writes them as polynomials, up to 2 off, rounds halves up, takes logarithms of softmax,
@@ -97,6 +114,18 @@ def _pools_or_resizes_otherwise(node: torch.fx.Node) -> bool:
 _CEILING = {"avg_pool2d": 4, "max_pool2d": 5, "max_pool2d_with_indices": 5}
 
 
+def _adds_by_place(node: torch.fx.Node) -> bool:
+    """Tells whether values are added where indices say: of two at one place, upstream adds one."""
+    return operators.packet(node) == "index_put" and len(node.args) > 3 and bool(node.args[3])
+
+
+def _gives_places(node: torch.fx.Node) -> bool:
+    """Tells whether places of maxima are read: where only they are, upstream gives the maxima."""
+    return operators.name(node) in ("aten.max.dim", "aten.min.dim") and any(
+        user.target is operator.getitem and user.args[1] == 1 and user.users for user in node.users
+    )
+
+
 def install() -> None:
     """Has, for this process, upstream's backends find what they fail on."""
     for backend in (EthosUBackend, TOSABackend, VgfBackend):
@@ -108,6 +137,122 @@ def install() -> None:
         SupportedTOSAOperatorCheck.is_node_supported = _surviving(inner)
     if not getattr(TOSABackend._preprocess, "is_ours", False):
         TOSABackend._preprocess = staticmethod(_fitting(TOSABackend._preprocess))
+    if not getattr(ConvertMinMaxPass.call, "is_ours", False):
+        ConvertMinMaxPass.call = _leaving_places(ConvertMinMaxPass.call)
+    if not getattr(FuseQuantizedActivationPass.call, "is_ours", False):
+        FuseQuantizedActivationPass.call = _keeping_activations(FuseQuantizedActivationPass.call)
+    inner = FuseDuplicateUsersPass._build_user_signature
+    if not getattr(inner, "is_ours", False):
+        FuseDuplicateUsersPass._build_user_signature = _with_scales(inner)
+    inner = ReplaceScalarWithTensorArgPass.get_replacement
+    if not getattr(inner, "is_ours", False):
+        ReplaceScalarWithTensorArgPass.get_replacement = _taking_constants(inner)
+
+
+def _leaving_places(inner: Any) -> Any:
+    def call(self: Any, graph_module: torch.fx.GraphModule) -> Any:
+        for node in graph_module.graph.nodes:
+            if _gives_places(node):
+                node.meta[DISALLOW_TFA_META_KEY] = True
+        return inner(self, graph_module)
+
+    call.is_ours = True  # type: ignore[attr-defined]
+    return call
+
+
+def _keeping_activations(inner: Any) -> Any:
+    """Has upstream leave out a ReLU behind a layer only where 0 is the least number of its scale.
+
+    Where the scale is that of a concatenation, for example, it is not, and bytes do not end at 0.
+    The layer's result gets that scale before the ReLU, too.
+    """
+
+    def call(self: Any, graph_module: torch.fx.GraphModule) -> Any:
+        graph = graph_module.graph
+        for node in list(graph.nodes):
+            is_fused = node.op == "call_function" and self._is_fuseable_quantized_activation(node)
+            if not is_fused or not self._is_fuseable_input(node.args[0]):
+                continue
+            [quantize] = node.users
+            scale = QuantArgs.from_operator(quantize.target, quantize.args)
+            if scale.zp == scale.qmin:
+                continue
+            layer, dequantize = node.args[0], ops.edge.quantized_decomposed.dequantize_per_tensor
+            with graph.inserting_before(node):
+                whole = graph.call_function(quantize.target, (layer, *quantize.args[1:]))
+                whole.meta = dict(quantize.meta)
+                result = graph.call_function(dequantize.default, (whole, *quantize.args[1:]))
+                result.meta = dict(layer.meta)
+            node.args = (result, *node.args[1:])
+        return inner(self, graph_module)
+
+    call.is_ours = True  # type: ignore[attr-defined]
+    return call
+
+
+def _with_scales(inner: Any) -> Any:
+    """Has upstream join two equal calls only where their results have one scale."""
+
+    def signature(self: Any, node: torch.fx.Node) -> Any:
+        known = inner(self, node)
+        scales = [str(node.meta.get(name)) for name in ("input_qparams", "output_qparams")]
+        return None if known is None else (*known, *scales)
+
+    signature.is_ours = True  # type: ignore[attr-defined]
+    return signature
+
+
+def _taking_constants(inner: Any) -> Any:
+    def get_replacement(self: Any, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+        x = args[0]
+        if not isinstance(x, torch.Tensor):
+            return inner(self, op, args, kwargs, meta)
+        # Passes get what a graph stores as it is. Upstream asks it for a method of other values.
+        full = (torch.ops if isinstance(op, torch._ops.OpOverload) else ops.edge).aten.full.default
+        kind = {"dtype": x.dtype, "device": x.device}
+        number = ExportPass.call_operator(self, full, ((1,), float(args[1])), kind, meta)
+        other = self.scalar_to_tensor_ops[op]
+        return ExportPass.call_operator(self, other, (x, number, *args[2:]), kwargs, meta)
+
+    get_replacement.is_ours = True  # type: ignore[attr-defined]
+    return get_replacement
+
+
+def leave_rest(partitioner: Any) -> None:
+    """Leaves to ExecuTorch what upstream kept whole and its checks, or the bisection, refuse.
+
+    Where ExecuTorch has no kernel for it, it is decomposed in another attempt.
+
+    Args:
+      partitioner: upstream's.
+    """
+    inner = partitioner.ops_to_not_decompose
+    decomposed: set[tuple[str, str]] = set()
+
+    def ops_to_not_decompose(program: Any) -> Any:
+        kept, check = inner(program)
+
+        def checked(node: torch.fx.Node) -> bool:
+            if node.op != "call_function":
+                return check is None or bool(check(node))
+            call = (operators.name(node), str([tuple(x.shape) for x in operators.inputs(node)]))
+            # With operators of the edge dialect upstream asks once more what is left of them.
+            if isinstance(node.target, EdgeOpOverload) and node.target._op in kept:
+                if _has_kernel(node.target._op):
+                    return False
+                if call not in decomposed:
+                    decomposed.add(call)
+                    raise LowerAgain
+            return call not in decomposed and (check is None or bool(check(node)))
+
+        return kept, checked
+
+    partitioner.ops_to_not_decompose = ops_to_not_decompose
+
+
+def _has_kernel(op: Any) -> bool:
+    names = {f"{op._schema.name}.out", f"{op._schema.name}.{op._overloadname}_out"}
+    return not names.isdisjoint(kernels.registered())
 
 
 def exchange_rows(partitioner: Any) -> None:

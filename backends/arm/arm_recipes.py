@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import functools
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import arm_guards
 import arm_partitions
+import arm_scores
 import torch
 from arm_estimates import keep_estimates
 from etbuild import BuildError, RecipeContext, fold_constants, static_shapes
@@ -114,9 +116,12 @@ def _made(
         recipe.quantization_recipe.pre_prepare_passes = [
             refuse,
             split_groups,
+            _attention_with_heads,
             fold_constants,
             _static_constants,
         ]
+        for quantizer in recipe.quantization_recipe.quantizers:
+            arm_scores.observe(quantizer)
     if ctx.options.text("quantize_scope", "full", ("full", "linear")) == "linear":
         for quantizer in recipe.quantization_recipe.quantizers:
             config = quantizer.global_config
@@ -127,6 +132,7 @@ def _made(
         partitioner.additional_checks = [*checks, arm_guards.Taken()]
         constant_results.leave(partitioner)
         arm_guards.exchange_rows(partitioner)
+        arm_guards.leave_rest(partitioner)
     passes = recipe.aten_transform_passes or []
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe
@@ -140,6 +146,33 @@ def _refuse_dynamic(label: str, graph: torch.fx.GraphModule) -> torch.fx.GraphMo
             f"{label}: a method has dynamic shapes, and TOSA takes static ones only.",
             "Give the model methods of fixed sizes (without dynamic_shapes).",
         )
+    return graph
+
+
+def _attention_with_heads(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Gives attention of three dimensions a fourth: upstream's pass takes lengths for heads."""
+    attention = torch.ops.aten.scaled_dot_product_attention.default
+    aten = torch.ops.aten
+    for node in graph.graph.find_nodes(op="call_function", target=attention):
+        shapes = [each.meta["val"].shape for each in node.args[:3]]
+        if any(len(shape) != 3 or shape[0] != shapes[0][0] for shape in shapes):
+            continue
+
+        def call(op: Any, x: torch.fx.Node, meta: Mapping[str, Any]) -> torch.fx.Node:
+            made = graph.graph.call_function(op, (x, 0))
+            made.meta = {**meta, "val": op(x.meta["val"], 0)}
+            return made
+
+        with graph.graph.inserting_before(node):
+            given = [call(aten.unsqueeze.default, x, node.meta) for x in node.args[:3]]
+        node.args = (*given, *node.args[3:])
+        meta = dict(node.meta)
+        node.meta["val"] = meta["val"].unsqueeze(0)
+        with graph.graph.inserting_after(node):
+            result = graph.graph.call_function(aten.squeeze.dim, (node, 0))
+            result.meta = meta
+        node.replace_all_uses_with(result, delete_user_cb=lambda user, own=result: user is not own)
+    graph.recompile()
     return graph
 
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import arm_guards
 import arm_partitions
 import arm_recipes
 import pytest
 import torch
 import torch.nn.functional as F
 from arm_guards import Taken
-from etbuild import BuildError, Options, RecipeContext
+from etbuild import BuildError, LowerAgain, Method, ModelSpec, Options, RecipeContext
+from etfast import path as fast_path
+from etlower import stages
+from etlower.progress import Progress
+from executorch.backends.arm._passes import FuseDuplicateUsersPass
+from executorch.backends.arm._passes.quant_args import QuantArgs
 from executorch.backends.arm.tosa import partitioner
+from executorch.exir.dialects._ops import ops
 from torch import nn
 from torch.fx import Graph, Node
 
@@ -53,6 +61,84 @@ def test_dynamic_shapes_are_refused_before_the_quantizer(kind: str) -> None:
     [refuse, *_] = recipe.quantization_recipe.pre_prepare_passes
     with pytest.raises(BuildError, match="^//:r: a method has dynamic shapes, and TOSA takes"):
         refuse(program.module(check_guards=False))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_sums_by_place_stay(accumulate: bool) -> None:
+    """Upstream gathers, adds and scatters: of two values for one place, the sum has one."""
+
+    class Put(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.index_put((torch.tensor([1, 1]),), y, accumulate)
+
+    program = torch.export.export(Put(), (torch.zeros(3, 2), torch.ones(2, 2)))
+    [put] = program.graph.find_nodes(op="call_function", target=torch.ops.aten.index_put.default)
+    assert arm_guards.Taken().is_node_supported({}, put) != accumulate
+
+
+class Places(nn.Module):
+    """Maxima, and their places."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        values, places = (x * 2).max(1)
+        return values + 1, places, (x * 3).min(1)[1]
+
+
+class Queries(nn.Module):
+    """Attention by queries that follow from no input, which are scaled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries, self.layer = nn.Parameter(torch.randn(1, 5, 8)), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(self.layer(self.queries), x, x)
+
+
+@pytest.mark.parametrize("net", [Places(), Queries()])
+def test_what_passes_of_the_quantizer_fail_on(net: nn.Module) -> None:
+    """Upstream refuses places of maxima, or gives the maxima, and fails on scaled constants."""
+    spec = ModelSpec({"forward": Method(net.eval(), (torch.randn(1, 4, 8),))})
+    recipe = arm_recipes.tosa_int8(RecipeContext(Options({}, "//:r"), "//:r"))
+    with fast_path.chosen("fast"):
+        manager = stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
+    [plan] = manager.executorch_program.execution_plan
+    left = [operator.name for operator in plan.operators]
+    assert ("aten::min" in left) == isinstance(net, Places)
+
+
+def test_equal_calls_with_other_scales_stay_apart() -> None:
+    """Upstream joins them, and gives both results the first one's scale."""
+    arm_guards.install()
+    graph = Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.ones(2)
+    calls = [graph.call_function(ops.edge.aten.mul.Tensor, (x, x)) for _ in range(3)]
+    for call, scale in zip(calls, (0.1, 0.1, 0.2), strict=True):
+        call.meta |= {
+            "val": torch.ones(2),
+            "output_qparams": {0: QuantArgs(scale, 0, -128, 127, torch.int8)},
+        }
+    graph.output(tuple(calls))
+    signature = FuseDuplicateUsersPass()._build_user_signature
+    assert signature(calls[0]) == signature(calls[1]) != signature(calls[2])
+
+
+def test_what_was_kept_whole_and_is_left() -> None:
+    """Kernels take it, or it is decomposed in another attempt."""
+    aten = torch.ops.aten
+    kept = [aten.grid_sampler_2d.default, aten.pad.default]
+    partitioner = SimpleNamespace(ops_to_not_decompose=lambda _: (kept, lambda node: True))
+    arm_guards.leave_rest(partitioner)
+    _, check = partitioner.ops_to_not_decompose(None)
+    graph = Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.empty(1, 2, 4, 4)
+    assert check(graph.call_function(aten.pad.default, (x, [1, 1], "reflect")))
+    assert not check(graph.call_function(ops.edge.aten.grid_sampler_2d.default, (x, x, 0, 0, True)))
+    with pytest.raises(LowerAgain):
+        check(graph.call_function(ops.edge.aten.pad.default, (x, [1, 1], "reflect")))
+    assert not check(graph.call_function(aten.pad.default, (x, [1, 1], "reflect")))
 
 
 def _call(graph: Graph, *given: Node) -> Node:
