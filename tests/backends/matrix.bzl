@@ -201,9 +201,12 @@ MORE_NETS = {
     net: struct(entry_point = "tests.backends.more_nets:build", args = {"net": net})
     for net in [
         "averages",
+        "beside",
+        "cached",
         "causal",
         "cross",
         "curves",
+        "edges",
         "grouped",
         "gru",
         "hidden",
@@ -213,10 +216,13 @@ MORE_NETS = {
         "modulated",
         "norms",
         "pooled",
+        "relative",
         "rows",
+        "several",
         "shuffled",
         "signals",
         "sizes",
+        "smoothed",
         "sorted",
         "sound",
         "styled",
@@ -252,9 +258,15 @@ _DYNAMIC = ["lengths", "rows", "signals"]
 
 # Nets that only recipes of these backends get: where they were wrong or failed, and ExecuTorch's own.
 _ONLY = {
+    "beside": ["arm", "cadence", "openvino", "portable", "qualcomm", "xnnpack"],
+    "cached": ["arm", "cadence", "mlx", "portable", "qualcomm"],
+    "edges": ["arm", "cadence", "mlx", "portable", "qualcomm"],
     "hidden": ["arm", "cortex_m", "openvino", "qualcomm", "xnnpack"],
     "modulated": ["arm", "cortex_m", "openvino", "qualcomm", "vulkan", "xnnpack"],
+    "relative": ["arm", "mlx", "portable", "qualcomm", "xnnpack"],
+    "several": ["arm", "mlx", "portable", "vulkan"],
     "signals": ["portable", "vulkan", "xnnpack"],
+    "smoothed": ["arm", "cadence", "mlx", "portable", "qualcomm"],
     "volumes": ["cortex_m", "portable", "xnnpack"],
 }
 

@@ -318,6 +318,101 @@ class Sorted(nn.Module):
         return values, places, n // 3, n % 3
 
 
+class Cached(nn.Module):
+    """Attention to a cache, whose heads several others share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key = nn.Linear(16, 32, bias=False), nn.Linear(16, 16, bias=False)
+        self.out = nn.Linear(32, 8)
+        self.register_buffer("cache", torch.zeros(1, 2, 6, 8))
+        self.register_buffer("reached", torch.tril(torch.ones(6, 6, dtype=torch.bool)))
+
+    def forward(self, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """(1, n, 16) and (n) places to (1, n, 8)."""
+        query = self.query(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        self.cache.index_copy_(2, places, self.key(x).unflatten(-1, (2, 8)).transpose(1, 2))
+        known = self.cache.repeat_interleave(2, dim=1)
+        mask = self.reached[places]
+        seen = nn.functional.scaled_dot_product_attention(query, known, known, attn_mask=mask)
+        return self.out(seen.transpose(1, 2).flatten(2))
+
+
+class Smoothed(nn.Module):
+    """A running mean, which is a result as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.register_buffer("last", torch.zeros(1, 8))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(1, 8) to the same, and to the layer's."""
+        y = torch.relu(self.layer(x))
+        self.last.mul_(0.5).add_(y)
+        return self.last.clone(), y
+
+
+class Edges(nn.Module):
+    """Sums of what several edges of a graph bring to a node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.out = nn.Linear(8, 8), nn.Linear(8, 4)
+        self.register_buffer("source", torch.tensor([0, 1, 2, 3, 1, 2, 0]))
+        self.register_buffer("target", torch.tensor([1, 2, 3, 0, 0, 1, 3]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(4, 8) to (4, 4)."""
+        y = torch.relu(self.layer(x))
+        return self.out(torch.zeros_like(y).index_add(0, self.target, y[self.source]))
+
+
+class Relative(nn.Module):
+    """Scores by distance, which a padding and views shift, and a convolution with a weight norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.place = nn.Linear(16, 16), nn.Linear(16, 16)
+        layer = nn.Conv1d(16, 8, 3, padding=1)
+        self.layer = nn.utils.parametrizations.weight_norm(layer)
+        self.register_buffer("places", torch.randn(1, 11, 16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, 6, 16) to (1, 6, 8)."""
+        scores = self.query(x) @ self.place(self.places).mT / 4
+        shifted = nn.functional.pad(scores, (1, 0)).view(1, 12, 6)[:, 1:].view(1, 6, 11)
+        return self.layer((shifted[..., :6].softmax(-1) @ x).mT).mT
+
+
+class Beside(nn.Module):
+    """Channels behind a ReLU beside others that reach below zero, and a product that two read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.other = nn.Conv1d(3, 8, 1), nn.Conv1d(8, 6, 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(1, 3, 20) to (1, 14, 20), (1, 20) and (1, 9, 20)."""
+        y = torch.relu(self.layer(x))
+        most = self.other(y).amax(2, keepdim=True).expand(-1, -1, x.shape[2])
+        others = torch.cat([3 * x, x * x.flip(1), x.abs()], 1)
+        return torch.cat([y, most], 1), (x * x.flip(1)).sum(1), others
+
+
+class Several(nn.Module):
+    """A picture whose edges are repeated, and a slope of zero: whole numbers and floats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, 3, 8, 8) to (1, 4, 8, 8)."""
+        x = nn.functional.leaky_relu(x, 7.0).clamp(0, 7)
+        return self.layer(nn.functional.pad(x, (1, 1, 1, 1), mode="replicate"))
+
+
 def _transposed() -> nn.Module:
     """Halves a picture and doubles it again, with a padding of the output."""
     return nn.Sequential(
@@ -388,9 +483,12 @@ def _signals() -> _Methods:
 
 NETS: dict[str, Callable[[], _Methods]] = {
     "averages": lambda: _one(Averages(), 1, 3, 16, 16),
+    "beside": lambda: _one(Beside(), 1, 3, 20),
+    "cached": lambda: {"forward": Method(Cached(), (torch.randn(1, 2, 16), torch.tensor([0, 1])))},
     "causal": lambda: _one(Causal(), 1, 9, 32),
     "cross": lambda: {"forward": Method(Cross(), (torch.randn(1, 8, 32), torch.randn(1, 5, 32)))},
     "curves": lambda: _one(Curves(), 3, 16),
+    "edges": lambda: _one(Edges(), 4, 8),
     "grouped": lambda: _one(Grouped(), 1, 8, 8, 8),
     "gru": lambda: _one(Gru(), 1, 5, 12),
     "hidden": _hidden,
@@ -400,10 +498,13 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "mobile": lambda: _one(Mobile(), 1, 3, 16, 16),
     "norms": lambda: _one(Norms(), 1, 6, 32),
     "pooled": lambda: _one(Pooled(), 1, 3, 32, 32),
+    "relative": lambda: _one(Relative(), 1, 6, 16),
     "rows": _rows,
+    "several": lambda: _one(Several(), 1, 3, 8, 8),
     "shuffled": lambda: _one(_shuffled(), 1, 4, 6, 6),
     "signals": _signals,
     "sizes": _sizes,
+    "smoothed": lambda: _one(Smoothed(), 1, 8),
     "sorted": lambda: {
         "forward": Method(Sorted(), (torch.randn(2, 16), torch.tensor([7, -5, 3, -3])))
     },
