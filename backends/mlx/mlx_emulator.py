@@ -205,6 +205,12 @@ def _flip(o: _Operands) -> mx.array:
     return x[tuple(slice(None, None, -1 if n in axes else 1) for n in range(x.ndim))]
 
 
+def _filled(shape: Sequence[int], value: float, dtype: Any) -> mx.array:
+    # From Python, `full` gives floats for a float, whatever the type.
+    is_whole = mx.issubdtype(dtype, mx.integer)
+    return mx.full(shape, mx.array(int(value) if is_whole else value, dtype))
+
+
 def _addmm(o: _Operands) -> mx.array:
     product = o["mat1"] @ o["mat2"]
     product = product if o["alpha"] == 1 else o["alpha"] * product
@@ -351,8 +357,8 @@ OPERATORS: dict[str, Callable[[_Operands], Any]] = {
     "ExpandDimsNode": lambda o: mx.expand_dims(o["x"], o["axis"]),
     "FlipNode": _flip,
     "FloorDivideIntNode": _binary(lambda a, b: a // b),
-    "FullLikeNode": lambda o: _cast(o, mx.full(o["x"].shape, o["v"], o["x"].dtype)),
-    "FullNode": lambda o: mx.full(o["shape"], o["v"], _TYPES[o["scalar_type"]]),
+    "FullLikeNode": lambda o: _cast(o, _filled(o["x"].shape, o["v"], o["x"].dtype)),
+    "FullNode": lambda o: _filled(o["shape"], o["v"], _TYPES[o["scalar_type"]]),
     "GatherNode": _gather,
     "GeluNode": _gelu,
     "IdCopyNode": _unary(lambda x: x),

@@ -267,6 +267,16 @@ def _cuts_off(node: Node) -> bool:
     return _fits(padding, dilation, node.args[1])
 
 
+def _is_of_floats(node: Node) -> bool:
+    """MLX multiplies no matrices of whole numbers."""
+    return bool(node.meta["val"].dtype.is_floating_point)
+
+
+def _keeps_type(node: Node) -> bool:
+    """MLX adds up in the type that it is given, where torch takes 64 bits for bytes."""
+    return bool(node.args[0].meta["val"].dtype == node.meta["val"].dtype)
+
+
 def _fits(padding: Any, dilation: Any, weight: Node) -> bool:
     sizes = weight.meta["val"].shape[2:]
     wide = [padding] * len(sizes) if isinstance(padding, int) else padding
@@ -296,16 +306,21 @@ _ALONG = frozenset(
 )
 # Operator to what tells that MLX computes a call of it as torch does.
 _CHECKS: dict[Any, Callable[[Node], bool]] = {
+    _aten.addmm.default: _is_of_floats,
     _aten.argsort.default: _sorts_up,
+    _aten.bmm.default: _is_of_floats,
     _aten.conv_transpose1d.default: _cuts_off,
     _aten.conv_transpose2d.input: _cuts_off,
     _aten.conv_transpose3d.input: _cuts_off,
     _aten.convolution.default: _cuts_off_if_transposed,
     _aten.copy.default: _copies_alike,
+    _aten.cumsum.default: _keeps_type,
     _aten.index.Tensor: _picks_first_axes,
+    _aten.matmul.default: _is_of_floats,
     _aten.max_pool1d_with_indices.default: _gives_values_only,
     _aten.max_pool2d_with_indices.default: _gives_values_only,
     _aten.max_pool3d_with_indices.default: _gives_values_only,
+    _aten.mm.default: _is_of_floats,
     _aten.repeat_interleave.self_int: _repeats_along,
     _aten.rms_norm.default: _has_epsilon,
     _aten.sort.default: _sorts_up,

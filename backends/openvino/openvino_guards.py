@@ -32,6 +32,13 @@ _BYTES = frozenset({torch.int8, torch.uint8})
 _WRAPPING = frozenset({"add", "mul", "neg", "pow", "sub", "sum"})
 # Right for floats only.
 _OF_FLOATS = frozenset({"abs", "isinf", "isnan", "pow", "sign"})
+# Whole numbers go through 32-bit floats there, which have 24 bits.
+_ROUNDING = frozenset(
+    {
+        *("addmm", "amax", "amin", "bmm", "cumsum", "div", "floor_divide", "fmod", "masked_fill"),
+        *("max", "mean", "min", "mm", "prod", "remainder", "sum", "where"),
+    }
+)
 _RANGE = torch.iinfo(torch.int32)
 
 # The last partitioner's.
@@ -101,8 +108,7 @@ def is_wrong(node: Node) -> bool:
         return True
     if name in _OF_FLOATS and not all(t.is_floating_point() for t in operators.inputs(node)):
         return True
-    # It fails, or computes something else, where whole numbers are added up in another type.
-    if name in {"cumsum", "prod", "sum"} and _counts_in_other_type(node):
+    if name in _ROUNDING and any(_is_whole(t) for t in results):
         return True
     if name in {"all", "any"} and any(not t.dim() for t in operators.inputs(node)):
         return True
@@ -151,9 +157,8 @@ def _joins_reduced(node: Node) -> bool:
     return operators.packet(source) in _REDUCTIONS and shapes[0] != shapes[1]
 
 
-def _counts_in_other_type(node: Node) -> bool:
-    given, result = operators.inputs(node)[0].dtype, operators.values(node)[0].dtype
-    return given != result and not result.is_floating_point
+def _is_whole(value: torch.Tensor) -> bool:
+    return not value.dtype.is_floating_point and value.dtype != torch.bool
 
 
 def _has_large_number(node: Node) -> bool:

@@ -385,5 +385,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "upsample_bilinear2d": _bilinear,
     "upsample_nearest2d": _nearest,
     **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "sum"), _reduction),
+    # Sums of whole numbers are computed in floats.
+    **dict.fromkeys(("add", "rsub", "sub"), _fractions),
     **dict.fromkeys(("eq", "floor_divide", "ge", "gt", "le", "lt", "ne"), _fractions),
 }
