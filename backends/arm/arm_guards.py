@@ -49,10 +49,15 @@ _refused = Refusals()
 
 
 class Taken(OperatorSupportBase):
-    """A check beside those of upstream's partitioner."""
+    """A check beside those of upstream's partitioner.
 
-    def __init__(self) -> None:
+    Args:
+      has_integers: whether the profile of TOSA has operators of whole numbers.
+    """
+
+    def __init__(self, has_integers: bool = True) -> None:
         self._refused = Refusals()
+        self._has_integers = has_integers
 
     def is_node_supported(
         self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node
@@ -62,8 +67,33 @@ class Taken(OperatorSupportBase):
         _refused = self._refused
         if self._refused.has(node) or operators.is_empty(node):
             return False
+        if _is_of_whole_numbers(node) and (
+            operators.packet(node) in _ROUNDING or not (self._has_integers or _computes(node))
+        ):
+            return False
         is_other = _approximates(node) or _rounds(node) or _adds_by_place(node)
         return not (is_other or _gives_places(node) or _pools_or_resizes_otherwise(node))
+
+
+def _is_of_whole_numbers(node: torch.fx.Node) -> bool:
+    types = [value.dtype for value in operators.values(node)]
+    return any(not t.is_floating_point and t != torch.bool for t in types)
+
+
+def _computes(node: torch.fx.Node) -> bool:
+    """Tells whether an operator is none that moves numbers, which upstream has floats do."""
+    return operators.packet(node) not in _MOVING
+
+
+# Through floats in all profiles.
+_ROUNDING = frozenset({"div", "sum"})
+_MOVING = frozenset(
+    {
+        *("cat", "constant_pad_nd", "expand_copy", "flip", "pad", "permute_copy", "repeat"),
+        *("slice_copy", "split_copy", "split_with_sizes_copy", "squeeze_copy", "stack"),
+        *("transpose_copy", "tril", "triu", "unbind_copy", "unsqueeze_copy", "view_copy"),
+    }
+)
 
 
 # Upstream writes them as polynomials, up to 2 off, rounds halves up, takes logarithms of softmax,

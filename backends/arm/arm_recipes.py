@@ -129,7 +129,8 @@ def _made(
         recipe.quantization_recipe.pre_prepare_passes.append(_index_puts)
     for partitioner in recipe.lowering_recipe.partitioners:
         checks = partitioner.additional_checks or []
-        partitioner.additional_checks = [*checks, arm_guards.Taken()]
+        has_integers = partitioner.tosa_spec.support_integer()
+        partitioner.additional_checks = [*checks, arm_guards.Taken(has_integers)]
         constant_results.leave(partitioner)
         arm_guards.exchange_rows(partitioner)
         arm_guards.leave_rest(partitioner)

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 import typing_extensions
-from cadence_shapes import ResultShapes
 from etbuild import BuildError, RecipeContext, write_out
 from etbuild.biases import own_biases
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
@@ -26,6 +25,7 @@ from torchao.quantization.pt2e import allow_exported_model_train_eval
 if not hasattr(typing, "override"):
     typing.override = typing_extensions.override
 
+from cadence_passes import Products, ResultShapes, ScalarTensors
 from executorch.backends.cadence.aot import (
     compiler,
     compiler_funcs,
@@ -130,7 +130,15 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
         return compiler.apply_pre_edge_transform_passes(program, quantizer)
 
     def optimized(_manager: Any) -> list[Any]:
-        classes = [made for made in passes.get_passes(mode, None) if made is not _OF_INFINITIES]
+        own = {
+            replace_ops.ReplaceMMWithAddMMPass: Products,
+            replace_ops.ReplaceScalarTensorWithFullPass: ScalarTensors,
+        }
+        classes = [
+            own.get(made, made)
+            for made in passes.get_passes(mode, None)
+            if made is not _OF_INFINITIES
+        ]
         shapes = ResultShapes()
         return [shapes.note, *(_pass(made) for made in classes), shapes.restore]
 

@@ -9,6 +9,7 @@ constants go by their values alone, so that 1 of a type would be 1 of another.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -110,12 +111,25 @@ def partitioner(upstream: ModuleType) -> Any:
             with _in_rows(program):
                 result = super().partition(program)
             exchanged.fit(program)
-            _write_nothing(program)
             return result
 
     made = Partitioner()
     constant_results.leave(made)
+    _leave_writes(made)
     return made
+
+
+def _leave_writes(made: Any) -> None:
+    """Has a partitioner undo writes in place of what it leaves, in the end."""
+    inner = made.partition
+
+    @functools.wraps(inner)
+    def partition(program: ExportedProgram) -> Any:
+        result = inner(program)
+        _write_nothing(program)
+        return result
+
+    made.partition = partition
 
 
 def _write_nothing(program: ExportedProgram) -> None:

@@ -101,6 +101,24 @@ def _power_of_booleans(x: Any, exponent: int) -> Any:
     return torch.ones_like(x) if exponent == 0 else x
 
 
+def _adds_whole_numbers(node: Node) -> bool:
+    """Tells whether whole numbers are added along one dimension, in their own type."""
+    given, result = node.args[0].meta["val"], node.meta["val"]  # type: ignore[union-attr]
+    dims = _argument(node, 1, "dim")
+    is_whole = not given.dtype.is_floating_point and "bool" not in str(given.dtype)
+    dims = [dims] if isinstance(dims, int) else dims
+    return bool(is_whole and given.dtype == result.dtype and dims and len(dims) == 1)
+
+
+def _sum_along(x: Any, dim: Any, keepdim: bool = False, **named: Any) -> Any:
+    import torch
+
+    [dim] = [dim] if isinstance(dim, int) else dim
+    # Along two dimensions the kernel keeps the type.
+    total = torch.sum(x.unsqueeze(x.dim()), [dim % x.dim(), x.dim()], True, **named).squeeze(-1)
+    return total if keepdim else total.squeeze(dim)
+
+
 def _is_of_one_row(node: Node) -> bool:
     target = node.args[1].meta["val"]  # type: ignore[union-attr]
     return target.dim() == 0 and _argument(node, 5, "reduction", 1) == 0
@@ -144,6 +162,7 @@ RULES: dict[str, tuple[_Rule, ...]] = {
         )
     ),
     "one_loss": ((("multi_margin_loss.default",), _is_of_one_row, _loss_of_one),),
+    "whole_sum": ((("nansum.default", "sum.dim_IntList"), _adds_whole_numbers, _sum_along),),
     "whole_correction": tuple(
         ((name,), _corrects_all, _infinite(name)) for name in ("std.correction", "var.correction")
     ),
@@ -153,5 +172,6 @@ REASONS: dict[str, str] = {
     "first_number": "the kernel multiplies the single number by the factor, not the other tensor",
     "no_dimension": "delegates take no dimension for none, and eager for all",
     "one_loss": "torch's export gives it a dimension",
+    "whole_sum": "the kernel adds whole numbers of one type along one dimension as 32-bit floats",
     "whole_correction": "the kernel divides by less than zero, and eager by zero",
 }

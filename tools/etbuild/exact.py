@@ -69,6 +69,7 @@ FOR_KERNELS = (
     "scalar_type",
     "weight_order",
     "whole_correction",
+    "whole_sum",
     "zero_factor",
 )
 # Why, in a sentence on operators of each rule.

@@ -104,8 +104,10 @@ class FloatsOnly(Quantizer):
         annotated = self._inner.annotate(model)
         removed: set[Any] = set()
         reached, hidden = _of_inputs(model), infinite(model)
+        # Upstream's operators that quantize take no others than 32 and 16 bits.
+        doubles = {node for node in model.graph.nodes if _dtype(node) == torch.float64}
         for node in model.graph.nodes:
-            is_mixed = _is_mixed(node)
+            is_mixed = _is_mixed(node) or _is_any_in(node, doubles)
             removed |= drop(node, _of_integers)
             if is_mixed or _is_any_in(node, hidden) or _is_unfit(node, reached) or _is_empty(node):
                 removed |= drop(node)

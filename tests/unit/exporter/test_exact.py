@@ -209,6 +209,21 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         )
         for padding in ((2, 1, 0, 3), (1, 0, 0, 0), (0, 2, 1, 1))
     },
+    "sums of whole numbers": (
+        lambda x, y: (
+            x.sum(1),
+            x.sum(-1, keepdim=True),
+            x.T.sum(0),
+            torch.nansum(x, 0),
+            y.sum(1, dtype=torch.int32),
+            y.sum(1),
+            x.sum(),
+        ),
+        (
+            torch.tensor([[387420489, 7, 16777217], [-387420489, 16777219, -3]]),
+            torch.tensor([[387420489, 7], [1, 16777217]], dtype=torch.int32),
+        ),
+    ),
     "instance norms": (
         lambda x, w: (
             F.instance_norm(x),

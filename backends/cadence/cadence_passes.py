@@ -1,13 +1,38 @@
-"""Shapes of results, which Cadence's passes change: a single number gets a dimension."""
+"""Passes for Cadence's programs, around upstream's and instead of one."""
 
 from __future__ import annotations
 
 import torch
+from executorch.backends.cadence.aot import replace_ops
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import PassResult
 from torch.fx import GraphModule, Node
 
+_FULL = exir_ops.edge.aten.full.default
 _VIEW = exir_ops.edge.aten.view_copy.default
+
+
+class ScalarTensors(replace_ops.ReplaceScalarTensorWithFullPass):  # type: ignore[misc]
+    """Replaces `scalar_tensor`, as upstream's pass, which makes a row of a 32-bit float of it."""
+
+    def maybe_remove_or_replace(self, node: Node) -> bool:
+        """Replaces a node."""
+        with node.graph.inserting_before(node):
+            full = node.graph.call_function(
+                _FULL, ([], node.args[0]), {"dtype": node.meta["val"].dtype}
+            )
+        full.meta = node.meta
+        node.replace_all_uses_with(full)
+        return True
+
+
+class Products(replace_ops.ReplaceMMWithAddMMPass):  # type: ignore[misc]
+    """Adds zeros to products of matrices, as upstream's pass, but leaves whole numbers alone."""
+
+    def maybe_remove_or_replace(self, node: Node) -> bool:
+        """Replaces a node."""
+        is_of_floats = node.meta["val"].dtype.is_floating_point
+        return bool(is_of_floats and super().maybe_remove_or_replace(node))
 
 
 class ResultShapes:
