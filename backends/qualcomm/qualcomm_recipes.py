@@ -23,8 +23,10 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, RecipeContext, static_shapes, write_out
+from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from qualcomm_differences import for_qnn
+from qualcomm_floats import OneZero, RoundedResults
 from vendor_sdk import Sdk
 
 _LIBRARIES = "lib/x86_64-linux-clang"
@@ -92,6 +94,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         edge_transform_passes=[
             lambda method, program: [
                 BoundedExponents(),
+                OneZero(program),
                 *passes().get_to_edge_transform_passes(program),
                 SameIntegers(),
             ]
@@ -111,6 +114,9 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
             lambda method, program: passes().transform_for_export_pipeline(program),
         ],
         lowering_recipe=lowering,
+        executorch_backend_config=None
+        if precision
+        else ExecutorchBackendConfig(passes=[RoundedResults()]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,11 @@ import torch
 import torch.nn.functional as F
 from etbuild import BuildError
 from etlower import operators
+from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir.delegate import executorch_call_delegate
+from executorch.exir.dialects._ops import ops
 from qualcomm_differences import becomes_whole, for_qnn, is_computed_otherwise
+from qualcomm_floats import OneZero, RoundedResults
 
 PICTURE = torch.randn(1, 4, 6, 8)
 
@@ -150,3 +155,54 @@ def test_computed_kernels_of_rows_become_those_of_pictures(transposed: bool) -> 
         "conv_transpose2d" if transposed else "conv2d"
     }
     torch.testing.assert_close(program.module()(x), net(x))
+
+
+@pytest.mark.parametrize(
+    ("function", "signed"),
+    [
+        (lambda x, y: x == y, 2),
+        (lambda x, y: x >= torch.relu(y), 1),
+        (lambda x, y: x != torch.tensor([0.0, 1.0]), 1),
+        (lambda x, y: x <= torch.tensor([2.0, 1.0]), 0),
+        (lambda x, y: x == 0, 1),
+        (lambda x, y: x == 3, 0),
+        (lambda x, y: x == x, 0),
+        (lambda x, y: x > y, 0),
+        (lambda x, y: x.int() == y.int(), 0),
+    ],
+)
+def test_zeros_are_compared_without_signs(function: Callable[..., Any], signed: int) -> None:
+    """QNN takes -0 for neither equal to 0 nor above it."""
+    inputs = torch.tensor([-0.0, 3.0]), torch.tensor([0.0, -3.0])
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    program = to_edge(exported(function, *inputs), compile_config=config).exported_program()
+    before = [operators.packet(n) for n in program.graph.nodes].count("relu")
+    OneZero(program)(program.graph_module)
+    after = [operators.packet(n) for n in program.graph.nodes].count("relu")
+    assert after - before == 2 * signed
+    assert torch.equal(program.module()(*inputs), function(*inputs))
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_rounded"),
+    [
+        ([(ops.edge.aten.eq.Scalar, 1)], True),
+        ([(ops.edge.aten.floor.default,)], True),
+        ([(ops.edge.aten.mul.Scalar, 2), (ops.edge.aten.sqrt.default,)], True),
+        ([(ops.edge.aten.mul.Scalar, 2), (ops.edge.aten.relu.default,)], False),
+        ([(executorch_call_delegate,)], False),
+        ([], False),
+    ],
+)
+def test_results_are_rounded_for_what_jumps(calls: list[tuple[Any, ...]], is_rounded: bool) -> None:
+    """QNN hands out 1.0000001 for 1, which is no 1, and whose negative rounds down to -2."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    node = graph.call_function(operator.getitem, (graph.call_function(executorch_call_delegate), 0))
+    node.meta["val"] = x.meta["val"] = torch.ones(2)
+    for target, *rest in calls:
+        node = graph.call_function(target, (node, *rest))
+    graph.output((node,))
+    RoundedResults()(torch.fx.GraphModule(torch.nn.Module(), graph))
+    casts = [n.kwargs["dtype"] for n in graph.nodes if operators.packet(n) == "_to_copy"]
+    assert casts == [torch.float16, torch.float32] * is_rounded
