@@ -3,13 +3,16 @@
 Its partitioner runs the handler of each operator, and what a handler raises is the reason for which
 the operator is decomposed, or stays with ExecuTorch. `install` has handlers refuse more. Its pass
 that joins casts leaves out those in between, also where they round; `passes` replaces it. Its
-constants go by their values alone, so that 1 of a type would be 1 of another.
+constants go by their names alone, so that 1 of a type would be 1 of another, and a weight of two
+convolutions would have the layout of the first one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -18,11 +21,13 @@ import torch
 from etlower import constant_results, exchanged, operators
 from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportPass, PassResult
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 _aten = torch.ops.aten
 _OF_SIZES = (_aten._assert_scalar.default, _aten.sym_size.int)
+_WINDOW = re.compile(r"(?:conv|conv_transpose|avg_pool|max_pool)(\d)d")
 _CAST = ops.edge.aten._to_copy.default
 
 
@@ -39,7 +44,9 @@ def install(registry: Any) -> None:
 
 
 def tell_constants_apart(builder: Any) -> None:
-    """Has numbers of several types be several constants: upstream gives all the first one's type.
+    """Has constants of one name be one where they are equal: upstream takes the first one for all.
+
+    A number's name has no type, and a weight's not the layout that a handler gave it.
 
     Args:
       builder: upstream's class, which makes a program.
@@ -49,13 +56,23 @@ def tell_constants_apart(builder: Any) -> None:
         return
 
     def make_or_get_constant(self: Any, name: str, tensor: torch.Tensor) -> Any:
-        known = self.extra_constants.get(name)
-        if known is not None and known.dtype != tensor.dtype:
-            name = f"{name}_{tensor.dtype}"
-        return inner(self, name, tensor)
+        names = itertools.chain([name], (f"{name}_{count}" for count in itertools.count(1)))
+        known = self.extra_constants
+        fitting = (n for n in names if n not in known or _is_same(known[n], tensor))
+        return inner(self, next(fitting), tensor)
 
     make_or_get_constant.is_ours = True  # type: ignore[attr-defined]
     builder.make_or_get_constant = make_or_get_constant
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Tells whether constants are of one type and shape, with the same bytes: also not a number."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    if isinstance(one, FakeTensor) or isinstance(other, FakeTensor):
+        return True
+    a, b = (x.detach().contiguous().reshape(-1).view(torch.uint8) for x in (one, other))
+    return torch.equal(a, b)
 
 
 def repeat_joint_keys(attention: Any) -> None:
@@ -82,7 +99,8 @@ def repeat_joint_keys(attention: Any) -> None:
 
 def _checked(inner: Callable[..., Any], check: Callable[[Node], bool]) -> Callable[..., Any]:
     def handler(builder: Any, node: Node) -> Any:
-        if operators.is_empty(node) or _is_along_nothing(node) or not check(node):
+        of_nothing = operators.is_empty(node) or _is_along_nothing(node)
+        if of_nothing or _lacks_batches(node) or not check(node):
             raise NotImplementedError("MLX would compute something else for these arguments")
         return inner(builder, node)
 
@@ -214,6 +232,12 @@ def _is_along_nothing(node: Node) -> bool:
     if operators.packet(node) not in _ALONG:
         return False
     return operators.inputs(node)[0].dim() == 0 or node.args[1:3] == (None, True)
+
+
+def _lacks_batches(node: Node) -> bool:
+    """Tells whether a window moves over a tensor that has no dimension for the batch: MLX fails."""
+    window = _WINDOW.match(operators.packet(node))
+    return window is not None and operators.inputs(node)[0].dim() != int(window[1]) + 2
 
 
 def _sorts_up(node: Node) -> bool:

@@ -2,7 +2,8 @@
 
 Upstream (1.5.1) puts four digits before each key, so that weights of two parts of a program with
 one name have two keys: a hash of the part's text, where paths of source files are. Here they are
-a hash of the part's calls and of its constants.
+a hash of the part's calls, weights and constants: parts that compute the same with other weights
+would have one key, and upstream fails.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def prefix(program: ExportedProgram) -> str:
     digest = hashlib.sha256()
     for node in program.graph.nodes:
         digest.update(f"{node.format_node()}\n".encode())
-    for name, value in sorted(program.constants.items()):
+    for name, value in sorted({**program.state_dict, **program.constants}.items()):
         digest.update(name.encode())
         if isinstance(value, torch.Tensor):
             flat = value.detach().cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy().tobytes())
+            digest.update(flat.view(torch.uint8).numpy())
     return digest.hexdigest()[:_DIGITS]

@@ -226,6 +226,7 @@ MORE_NETS = {
         "sorted",
         "sound",
         "styled",
+        "tied",
         "total",
         "transposed",
         "twice",
@@ -237,6 +238,12 @@ MORE_NETS = {
 
 # Nets that a recipe refuses, by the sentence that the build fails with: test_refused.py.
 REFUSED = [
+    struct(
+        net = "rows",
+        backend = "cadence",
+        recipe = "int8",
+        reason = "a method has dynamic shapes, and Cadence's quantizers take static ones only",
+    ),
     struct(
         net = "lengths",
         backend = "arm",
@@ -251,8 +258,9 @@ REFUSED = [
     ),
 ]
 
-# Backends whose recipes refuse nets with dynamic shapes: one recipe each is in REFUSED, or in //tests/backends/qualcomm.
-_STATIC = ["arm", "openvino", "qualcomm"]
+# What refuses nets with dynamic shapes, a recipe or all of a backend: one recipe each is in REFUSED, or in
+# //tests/backends/qualcomm.
+_STATIC = ["arm", "cadence:int8", "openvino", "qualcomm"]
 
 _DYNAMIC = ["lengths", "rows", "signals"]
 
@@ -267,6 +275,7 @@ _ONLY = {
     "several": ["arm", "mlx", "portable", "vulkan"],
     "signals": ["portable", "vulkan", "xnnpack"],
     "smoothed": ["arm", "cadence", "mlx", "portable", "qualcomm"],
+    "tied": ["mlx", "portable"],
     "volumes": ["cortex_m", "portable", "xnnpack"],
 }
 
@@ -281,7 +290,7 @@ MORE = [
     if row.backend != "targets" and row.nets["conv"] == "ran"
     for net in MORE_NETS
     if (net, row.backend, row.recipe) not in [(r.net, r.backend, r.recipe) for r in REFUSED] and not (
-        net in _DYNAMIC and row.backend in _STATIC
+        net in _DYNAMIC and (row.backend in _STATIC or "%s:%s" % (row.backend, row.recipe) in _STATIC)
     ) and row.backend in _ONLY.get(net, [row.backend])
 ]
 

@@ -413,6 +413,21 @@ class Several(nn.Module):
         return self.layer(nn.functional.pad(x, (1, 1, 1, 1), mode="replicate"))
 
 
+class Tied(nn.Module):
+    """Narrows rows without a batch, sorts them, and widens them by the same weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 8, 3) * 0.2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(nn.functional.conv1d(x[None], self.weight, padding=1))
+        halves = nn.functional.avg_pool1d(nn.functional.conv1d(x, self.weight), 2)
+        y = nn.functional.conv1d(halves[None], self.weight, padding=3) + y[..., :9]
+        y = y.sort(descending=True)[0]
+        return nn.functional.conv_transpose1d(y, self.weight, stride=2, padding=1)
+
+
 def _transposed() -> nn.Module:
     """Halves a picture and doubles it again, with a padding of the output."""
     return nn.Sequential(
@@ -454,6 +469,11 @@ def _hidden() -> _Methods:
 
 def _modulated() -> _Methods:
     return {"forward": Method(Modulated(), (torch.randn(1, 8, 6, 6), torch.randn(1, 12)))}
+
+
+def _tied() -> _Methods:
+    """Two nets of one form, with weights of their own."""
+    return {name: Method(Tied(), (torch.randn(8, 12),)) for name in ("first", "second")}
 
 
 def _rows() -> _Methods:
@@ -510,6 +530,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
     },
     "sound": lambda: _one(Sound(), 1, 4, 32),
     "styled": lambda: _one(Styled(), 1, 3, 10, 10),
+    "tied": _tied,
     "total": lambda: _one(Total(), 1, 8),
     "transposed": lambda: _one(_transposed(), 1, 4, 8, 8),
     "twice": lambda: _one(Twice(), 1, 4, 8, 8),

@@ -40,7 +40,9 @@ def leave(partitioner: Any) -> None:
 
 
 def untag(program: ExportedProgram) -> None:
-    """Removes the tags of such operators and buffers, and of constants that other parts read then.
+    """Removes the tags of such operators and buffers, and of constants that no part reads then.
+
+    A constant that several parts read keeps the tag of one: upstream gives the others copies.
 
     Args:
       program: whose operators have tags of their parts.
@@ -62,8 +64,14 @@ def untag(program: ExportedProgram) -> None:
             constant.add(node)
     for node in reversed(program.graph.nodes):
         tag = node.meta.get(_TAG)
-        if node in constant and any(user.meta.get(_TAG) != tag for user in node.users):
-            node.meta.pop(_TAG, None)
+        tags = {user.meta.get(_TAG) for user in node.users}
+        if tag is None or node not in constant or tags <= {tag}:
+            continue
+        tags.discard(None)
+        if node.op != "placeholder" or not tags:
+            del node.meta[_TAG]
+        elif tag not in tags:
+            node.meta[_TAG] = min(tags)
     results = Counter(spec.arg.name for spec in signature.output_specs if hasattr(spec.arg, "name"))
     given = {buffer for name, buffer in signature.buffers_to_mutate.items() if results[name] > 1}
     for node in program.graph.find_nodes(op="placeholder"):

@@ -6,7 +6,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import mlx_guards
 import mlx_recipes
+import mlx_reproducible
 import pytest
 import torch
 import torch.nn.functional as F
@@ -57,6 +59,8 @@ def lowered(function: Callable[..., Any], x: torch.Tensor = X) -> tuple[set[str]
         (lambda x: (x * 2).sort(descending=True), "topk"),
         (lambda x: (x * 2).copy_(x.amax()), "copy"),
         (lambda x: x.int().copy_(x * 2), "copy"),
+        (lambda x: F.avg_pool2d(x[0], 2), "avg_pool2d"),
+        (lambda x: F.conv1d(x[0, 0], torch.ones(2, 4, 3)), "convolution"),
     ],
 )
 def test_what_stays(function: Callable[..., Any], operator: str) -> None:
@@ -105,6 +109,33 @@ def test_numbers_of_several_types_are_several_constants() -> None:
         patch.setattr(builder.MLXProgramBuilder, "make_or_get_constant", make_or_get_constant)
         stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
     assert {value.dtype for value in made} == {torch.float16, torch.float32}
+
+
+def test_constants_of_one_name_are_one_where_they_are_equal() -> None:
+    class Builder:
+        def __init__(self) -> None:
+            self.extra_constants: dict[str, torch.Tensor] = {}
+
+        def make_or_get_constant(self, name: str, tensor: torch.Tensor) -> str:
+            self.extra_constants.setdefault(name, tensor)
+            return name
+
+    mlx_guards.tell_constants_apart(Builder)
+    builder = Builder()
+    weight = torch.arange(9.0).reshape(3, 3)
+    several = [weight, weight.T, weight.half(), weight[:1], torch.tensor(torch.nan)]
+    names = [builder.make_or_get_constant("weight", each) for each in several]
+    assert len(set(names)) == len(several)
+    assert [builder.make_or_get_constant("weight", each.clone()) for each in several] == names
+    for name, value in zip(names, several, strict=True):
+        torch.testing.assert_close(builder.extra_constants[name], value, equal_nan=True)
+
+
+def test_keys_tell_weights_apart() -> None:
+    nets = [nn.Linear(3, 2), nn.Linear(3, 2)]
+    programs = [torch.export.export(net, (torch.ones(1, 3),)) for net in (*nets, nets[0])]
+    first, second, again = map(mlx_reproducible.prefix, programs)
+    assert first == again != second
 
 
 @pytest.mark.parametrize("shares", [False, True])

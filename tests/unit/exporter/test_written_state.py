@@ -121,3 +121,23 @@ def test_constants_that_others_read_stay_with_executorch() -> None:
     assert tags["aten.arange.default"] is None
     assert tags["aten.index_select.default"] == "tag1"
     assert tags["aten.add.Tensor"] == "tag0"
+
+
+@pytest.mark.parametrize("also_outside", [False, True])
+def test_weights_of_several_parts_stay_in_them(also_outside: bool) -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            y = self.layer(self.layer(x).sort(descending=True)[0])
+            return (y, self.layer.weight + 1) if also_outside else (y,)
+
+    program = torch.export.export(Tied(), (torch.randn(1, 8),))
+    layers = [node for node in program.graph.nodes if "linear" in str(node.target)]
+    weight = layers[0].args[1]
+    for node, tag in (layers[0], "tag0"), (layers[1], "tag1"), (weight, "tag1"):
+        node.meta["delegation_tag"] = tag
+    constant_results.untag(program)
+    assert weight.meta["delegation_tag"] == "tag1"
