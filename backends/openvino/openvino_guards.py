@@ -8,7 +8,7 @@ dimension, before a part and behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,6 @@ from etlower.refusals import Refusals
 from etlower.replacing import replaced
 from executorch.backends.openvino import partitioner as upstream
 from executorch.exir.backend.compile_spec_schema import CompileSpec
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -39,7 +38,11 @@ _ROUNDING = frozenset(
         *("max", "mean", "min", "mm", "prod", "remainder", "sum", "where"),
     }
 )
-_RANGE = torch.iinfo(torch.int32)
+# OpenVINO computes 64-bit whole numbers in 32 bits, which hold places in a tensor.
+_GIVING_PLACES = frozenset({"argmax", "argmin"})
+_TAKING_PLACES = frozenset(
+    {"embedding", "gather", "index", "index_put", "index_select", "scatter", "scatter_add"}
+)
 
 # The last partitioner's.
 refused = Refusals()
@@ -110,6 +113,10 @@ def is_wrong(node: Node) -> bool:
         return True
     if name in _ROUNDING and any(_is_whole(t) for t in results):
         return True
+    if any(t.dtype == torch.int64 for t in results):
+        return name not in _GIVING_PLACES
+    if name not in _TAKING_PLACES and any(t.dtype == torch.int64 for t in operators.inputs(node)):
+        return True
     if name in {"all", "any"} and any(not t.dim() for t in operators.inputs(node)):
         return True
     if name in _MOVES and not all(t.is_contiguous() for t in results):
@@ -120,9 +127,7 @@ def is_wrong(node: Node) -> bool:
         return True
     if name == "convolution" and _is_computed_of_bytes(node.args[1]):
         return True
-    if name == "index_put" and (node.args[3:4] == (True,) or node.kwargs.get("accumulate")):
-        return True
-    return any(t.dtype == torch.int64 for t in results) and _has_large_number(node)
+    return name == "index_put" and (node.args[3:4] == (True,) or node.kwargs.get("accumulate"))
 
 
 def _is_computed_of_bytes(weight: Node) -> bool:
@@ -161,15 +166,6 @@ def _is_whole(value: torch.Tensor) -> bool:
     return not value.dtype.is_floating_point and value.dtype != torch.bool
 
 
-def _has_large_number(node: Node) -> bool:
-    """Tells whether an operator reads a whole number of more than 32 bits."""
-    return any(_are_large(value.meta.get(_ENDS, ())) for value in (node, *node.all_input_nodes))
-
-
-def _are_large(numbers: Iterable[int]) -> bool:
-    return any(not _RANGE.min <= number <= _RANGE.max for number in numbers)
-
-
 _PAIR = 2
 # They copy, where a result has the shape and the type of what is given.
 _MOVES = frozenset(
@@ -186,8 +182,6 @@ _REDUCTIONS = frozenset(
 )
 # At a value that follows from no input.
 _STORED = "openvino_stored"
-# At a constant of whole numbers: the least and the greatest.
-_ENDS = "openvino_ends"
 
 
 class GuardedPartitioner(upstream.OpenvinoPartitioner):
@@ -205,16 +199,15 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
         """As upstream's."""
         global refused
         refused = self._refused
-        _mark_constants(exported_program)
+        _mark_stored(exported_program)
         with replaced((upstream, "OpenvinoOperatorsSupport", Supported)):
             result = super().partition(exported_program)
         exchanged.fit(exported_program, min_rank=1)
         return result
 
 
-def _mark_constants(program: ExportedProgram) -> None:
+def _mark_stored(program: ExportedProgram) -> None:
     signature = program.graph_signature
-    stored = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
     written = {*signature.buffers_to_mutate.values()}
     state = {name for name, path in signature.inputs_to_buffers.items() if path in written}
     given = {*signature.user_inputs, *state}
@@ -222,23 +215,3 @@ def _mark_constants(program: ExportedProgram) -> None:
         is_input = node.op == "placeholder" and node.name in given
         sources = node.all_input_nodes
         node.meta[_STORED] = not is_input and all(source.meta[_STORED] for source in sources)
-    for node in program.graph.find_nodes(op="placeholder"):
-        path = stored.get(node.name)
-        value = program.constants.get(path, program.state_dict.get(path)) if path else None
-        if isinstance(value, FakeTensor):
-            value = value.constant
-        if value is None or value.dtype != torch.int64:
-            continue
-        with unset_fake_temporarily():
-            if value.numel():
-                node.meta[_ENDS] = (int(value.min()), int(value.max()))
-    for node in program.graph.nodes:
-        if node.op != "call_function":
-            continue
-        # What is made of constants alone reads all of their numbers, and large ones spread.
-        sources = node.all_input_nodes
-        ends = [end for source in sources for end in source.meta.get(_ENDS, ())]
-        ends += [value for value in node.args if isinstance(value, int)]
-        is_whole = any(t.dtype == torch.int64 for t in operators.values(node))
-        if is_whole and (all(_ENDS in source.meta for source in sources) or _are_large(ends)):
-            node.meta[_ENDS] = tuple(ends)

@@ -87,9 +87,18 @@ def refusal(node: Node) -> str:
         return "Vulkan's runtime ends the process on numbers that are computed"
     if operators.packet(node) in _COPIES and _is_second(node):
         return "Vulkan's runtime loses a copy of what others read"
-    if values[0] is not None and values[0].dtype == torch.int64 and "_copy" not in name:
+    if _is_of_bytes(node):
+        return "Vulkan's runtime ends the process on bytes that are no quantized values"
+    if values[0] is not None and values[0].dtype == torch.int64:
         return "Vulkan computes whole numbers with 32 bits"
     return _CHECKS.get(name.rpartition(".")[0].removeprefix("aten."), _takes)(node)
+
+
+def _is_of_bytes(node: Node) -> bool:
+    value = _value(node)
+    is_narrow = value is not None and value.dtype in (torch.int8, torch.int16, torch.uint8)
+    is_quantized = getattr(node.target, "__name__", "").startswith(_QUANTIZED)
+    return is_narrow and not is_quantized and not _is_fixed(node)
 
 
 def _is_size_by_values(node: Node) -> bool:
@@ -318,6 +327,11 @@ def _weights(*places: int) -> Callable[[Node], str]:
     return check
 
 
+def _product(*places: int) -> Callable[[Node], str]:
+    stored = _weights(*places)
+    return lambda node: _fractions(node) or stored(node)
+
+
 def _is_stored(node: Node) -> bool:
     """Tells whether a weight is one of the program's, dequantized or transposed at most."""
     while node.op == "call_function":
@@ -327,13 +341,8 @@ def _is_stored(node: Node) -> bool:
     return node.op == "placeholder" and not node.meta.get(_IS_INPUT, False)
 
 
-_OF_WEIGHTS = (
-    "aten.permute_copy.",
-    "aten.t_copy.",
-    "aten.transpose_copy.",
-    "quantized_decomposed.",
-    "torchao.",
-)
+_QUANTIZED = ("quantized_decomposed.", "torchao.")
+_OF_WEIGHTS = ("aten.permute_copy.", "aten.t_copy.", "aten.transpose_copy.", *_QUANTIZED)
 # Set by the partitioner where the recipe allows the approximation.
 INEXACT_GELU = "vulkan_gelu"
 # Set by the partitioner, which knows the program's signature.
@@ -364,7 +373,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "_log_softmax": _reduction,
     "_softmax": _reduction,
     "_to_copy": _conversion,
-    "addmm": _weights(0, 2),
+    "addmm": _product(0, 2),
     "avg_pool2d": _pool,
     "clamp": _clamp,
     "constant_pad_nd": _padding,
@@ -376,9 +385,10 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "embedding": _weights(0),
     "gelu": _gelu,
     "index": _index,
-    "linear": _weights(1, 2),
+    "linear": _product(1, 2),
     "max_pool2d_with_indices": _pool,
-    "mm": _weights(1),
+    "bmm": _product(),
+    "mm": _product(1),
     "native_group_norm": _normalization_of_groups,
     "native_layer_norm": _normalization_of_layers,
     "pow": _power,
