@@ -90,16 +90,9 @@ _ROUNDING = frozenset({"div", "sum"})
 _MOVING = frozenset(
     {
         *("cat", "constant_pad_nd", "expand_copy", "flip", "index_put", "pad", "permute_copy"),
-        *(
-            "repeat",
-            "scatter",
-            "slice_copy",
-            "split_copy",
-            "split_with_sizes_copy",
-            "squeeze_copy",
-            "stack",
-        ),
-        *("transpose_copy", "tril", "triu", "unbind_copy", "unsqueeze_copy", "view_copy"),
+        *("repeat", "scatter", "select_copy", "slice_copy", "split_copy"),
+        *("split_with_sizes_copy", "squeeze_copy", "stack", "transpose_copy", "tril", "triu"),
+        *("unbind_copy", "unsqueeze_copy", "view_copy"),
     }
 )
 
