@@ -64,9 +64,10 @@ def for_qnn(label: str) -> Callable[..., Any]:
         names = set(program.graph_signature.user_inputs)
         rows = torch.contiguous_format
         for node in list(program.graph.nodes):
-            if operators.packet(node) in _OF_ROWS and _has_other_kernel(node):
+            is_row = operators.packet(node) in _OF_ROWS
+            if is_row and (_has_other_kernel(node) or node.args[1].name in names):
                 _as_picture(program, node)
-            wrong = _is_given_otherwise(node, names) or _has_odd_places(node)
+            wrong = _is_given_otherwise(node, names) or _is_unknown(node) or _has_odd_places(node)
             if wrong:
                 raise BuildError(f'{label}: the method "{method}"{wrong[0]}', wrong[1])
             if torch.channels_last in (*node.args, *node.kwargs.values()):
@@ -95,7 +96,7 @@ def _is_given_otherwise(node: Node, names: set[str]) -> tuple[str, str] | None:
 
 def _has_odd_places(node: Node) -> tuple[str, str] | None:
     name = operators.name(node)
-    if "max_pool" not in name or not _pads(node):
+    if not operators.packet(node).startswith("max_pool") or not _pads(node):
         return None
     where = f" calls {name}{operators.place_of(node)} with the padding {list(node.args[3])}"
     if "with_indices" in name and _has_places(node):
@@ -111,6 +112,22 @@ def _has_odd_places(node: Node) -> tuple[str, str] | None:
     return None
 
 
+def _is_unknown(node: Node) -> tuple[str, str] | None:
+    """The sentence about a node that neither QNN nor ExecuTorch has a kernel for."""
+    name = operators.name(node)
+    instead = _UNKNOWN.get(operators.packet(node))
+    if not instead:
+        return None
+    where = f" calls {name}{operators.place_of(node)} with {operators.inputs_of(node)}"
+    return (f"{where}, for which neither QNN nor ExecuTorch has a kernel.", f"{instead}.")
+
+
+_BAGS = "Use torch.nn.functional.embedding, and reduce what it gives: .sum(1), .mean(1) or .amax(1)"
+_UNKNOWN = {
+    **dict.fromkeys(("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"), _BAGS),
+    "fractional_max_pool2d": "Use torch.nn.functional.adaptive_max_pool2d or max_pool2d",
+    "fractional_max_pool3d": "Use torch.nn.functional.max_pool3d",
+}
 _PICTURE = 4
 _VOLUME = 3
 _OF_ROWS = ("conv1d", "conv_transpose1d")

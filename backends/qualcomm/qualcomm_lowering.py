@@ -28,6 +28,7 @@ import qualcomm_reproducible
 import qualcomm_scales
 import torch
 from etbuild import BuildError, LowerAgain
+from etlower import operators
 from etlower.refusals import Snapshot
 from executorch.backends.qualcomm import qnn_preprocess
 from executorch.backends.qualcomm.partition import qnn_partitioner
@@ -195,15 +196,15 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
 
         Upstream calls it once more with what was lowered, to look for such operators that are left.
         """
-        operators, keeps = super().ops_to_not_decompose(ep)
-        kept = set(operators)
+        whole, keeps = super().ops_to_not_decompose(ep)
+        kept = set(whole)
 
         def checked(node: torch.fx.Node) -> bool:
             if isinstance(node.target, EdgeOpOverload):
                 return node.target._op in kept and self._must_be_taken(node)
             return keeps(node) and _Call.of(node) not in self._decomposed
 
-        return operators, checked
+        return whole, checked
 
     def _must_be_taken(self, node: torch.fx.Node) -> bool:
         """Handles an operator that was kept whole for QNN and is left in the program.
@@ -245,7 +246,7 @@ _BYTE = 255
 class _Call:
     """Calls of an operator by one layer on inputs of the same shapes.
 
-    Nodes have other names before and after they are decomposed.
+    Nodes have other names before and after they are decomposed, and 64-bit integers become others.
     """
 
     operator: str
@@ -255,7 +256,7 @@ class _Call:
     @staticmethod
     def of(node: torch.fx.Node) -> _Call:
         shapes = [_described(value) for value in node.all_input_nodes]
-        return _Call(_name(node), _layer_of(node), str(shapes))
+        return _Call(_name(node), _layer_of(node), str(shapes).replace("int64", "int32"))
 
 
 @contextlib.contextmanager
@@ -510,7 +511,8 @@ def _has_kernel(op: Any) -> bool:
 def _has_decomposition(op: Any) -> bool:
     from torch.export import default_decompositions
 
-    return op in default_decompositions()
+    # What torch composes of others is decomposed unless it is kept whole.
+    return op in default_decompositions() or op._can_decompose()
 
 
 def _name(node: torch.fx.Node) -> str:
@@ -522,7 +524,8 @@ def _call_in_words(node: torch.fx.Node) -> str:
     inputs = [_described(value) for value in node.all_input_nodes]
     layer = _layer_of(node)
     where = f' in the layer "{layer}"' if layer else ""
-    return f"the operator {_name(node)}({', '.join(inputs)}){where}"
+    call = f"{_name(node)}({', '.join(inputs)})"
+    return f"the operator {call}{where}{operators.at_line(node)}"
 
 
 def _layer_of(node: torch.fx.Node) -> str:

@@ -77,6 +77,8 @@ class SameIntegers(ExportPass):  # type: ignore[misc]
                 changed = True
                 output.replace_input_with(given, given.args[0])
         if changed:
+            # A part of such casts alone would have no results.
+            graph_module.graph.eliminate_dead_code()
             graph_module.recompile()
         return PassResult(graph_module, changed)
 

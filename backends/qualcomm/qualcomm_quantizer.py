@@ -33,7 +33,10 @@ from torchao.quantization.pt2e import MinMaxObserver
 _WIDE = (QuantDtype.use_16a8w, QuantDtype.use_16a4w, QuantDtype.use_16a16w)
 _ANNOTATION = "quantization_annotation"
 # Of etbuild.write_out.
-_RULES = ("circular_padding", "einsum", "elu", "even_windows", "sum_factor", "uneven_padding")
+_RULES = (
+    *("attention_heads", "circular_padding", "einsum", "elu", "even_windows", "sum_factor"),
+    "uneven_padding",
+)
 # What a mask adds, or puts in place of a score, in the float graph.
 _HIDDEN = -255.0
 # By how much hidden scores are below the others in a scale: a softmax makes less than 2e-7 of them.

@@ -33,7 +33,10 @@ _LIBRARIES = "lib/x86_64-linux-clang"
 _HTP = "libQnnHtp.so"
 # Of etbuild.write_out, for floats.
 _OF_ALL = ("half_range", "instance_norm")
-_RULES = ("einsum", "elu", *_OF_ALL, "rank", "single_any", "sum_factor", "uneven_padding")
+_RULES = (
+    *("hidden_rows", "attention_heads", "einsum", "elu", *_OF_ALL, "norm_dimensions", "rank"),
+    *("single_any", "sum_factor", "uneven_padding"),
+)
 
 
 def fp16(ctx: RecipeContext) -> ExportRecipe:

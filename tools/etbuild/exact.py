@@ -75,6 +75,7 @@ FOR_KERNELS = (
 # Why, in a sentence on operators of each rule.
 REASONS: Mapping[str, str] = {
     "addmm": "the delegate leaves out the factors",
+    "attention_heads": "upstream's lowering takes lengths for heads",
     "attention_view": "upstream's attention has another order in memory, and no such view of it",
     "byte_numbers": "the kernels refuse numbers that no byte holds, or compute something else",
     "channels_last": "kernels and delegates take rows only",
@@ -92,6 +93,7 @@ REASONS: Mapping[str, str] = {
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
     "hard_sigmoid": "the kernels have it as a part of a layer only",
     "hardtanh": "the delegate's lowering fails where a bound has its default",
+    "hidden_rows": "of scores that are all hidden the delegate takes the mean, and eager 0",
     "index_type": "the kernel takes 64-bit indices only",
     "instance_norm": "the delegate leaves out small epsilons and statistics of a training",
     "integer_power": "the kernel computes in doubles, which have 53 bits",
@@ -103,6 +105,7 @@ REASONS: Mapping[str, str] = {
     "narrow_copy": "the kernel ends the process for some sizes and for dimensions from the end",
     "negative_padding": "the kernel takes no negative numbers",
     "non_blocking": "the kernel refuses the flag",
+    "norm_dimensions": "the delegate takes one dimension only",
     "number_remainder": "there is no kernel for a number first",
     "one_order": "its strides name two orders, of which kernels and delegates see different ones",
     "padded_average": "the delegate pads with steps of zero, which stand for another number",
@@ -130,6 +133,7 @@ def write_out(*names: str) -> WriteOut:
     Args:
       names: of rules:
         "addmm": `torch.addmm` with factors, as a product and a sum.
+        "attention_heads": `scaled_dot_product_attention` of fewer than four dimensions.
         "attention_view": views of `scaled_dot_product_attention` that join heads and rows.
         "boolean_power": powers of booleans by a whole number, which are whole numbers.
         "byte_numbers": arithmetic of bytes and numbers below 0 or above 255, which wrap.
@@ -154,6 +158,7 @@ def write_out(*names: str) -> WriteOut:
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
         "hard_sigmoid": hard sigmoid and hard swish that follow no layer, or not alone.
         "hardtanh": bounds of which one has its default, as those of `clamp`.
+        "hidden_rows": `scaled_dot_product_attention` whose mask may hide all of a row, which is 0.
         "index_type": `gather` and `scatter` by indices that are not 64-bit integers.
         "integer_power": powers of whole numbers, also those beyond a double's 53 bits.
         "instance_norm": instance normalization of pictures, as group normalization.
@@ -167,6 +172,7 @@ def write_out(*names: str) -> WriteOut:
         "negative_padding": padding that cuts off, as slices, and that of what `fold` gives.
         "no_dimension": reductions over an empty list of dimensions, as those over all.
         "non_blocking": copies that do not wait, as those that do.
+        "norm_dimensions": `rms_norm` over several dimensions, as one over all of them at once.
         "number_remainder": `%` of a number by a tensor.
         "one_loss": `multi_margin_loss` of one row without a batch, not reduced.
         "one_order": copies with the channels last that have rows first as well or have five
@@ -1147,6 +1153,53 @@ def _sum_with(operator: str) -> Callable[..., Any]:
     return function
 
 
+def _is_norm_of_several(node: Node) -> bool:
+    return len(node.args[1]) > 1  # type: ignore[arg-type]
+
+
+def _norm_of_one(x: Any, shape: Any, weight: Any = None, eps: Any = None) -> Any:
+    """A norm over several dimensions, as one over a dimension that has all of them."""
+    first = x.dim() - len(shape)
+    flat = x.flatten(first)
+    weight = None if weight is None else weight.flatten()
+    norm = _call("rms_norm.default")(flat, [flat.shape[-1]], weight, eps)
+    return norm.reshape(x.shape)
+
+
+def _is_masked(node: Node) -> bool:
+    """Tells whether attention has a mask, which may hide rows entirely."""
+    return _argument(node, 3, "attn_mask", None) is not None
+
+
+def _without_hidden_rows(
+    x: Any, keys: Any, values: Any, attn_mask: Any, *rest: Any, **named: Any
+) -> Any:
+    """Attention that is zero where a mask hides all, whatever a softmax makes of that."""
+    import torch
+
+    result = _with_heads(x, keys, values, attn_mask, *rest, **named)
+    if attn_mask.dtype == torch.bool:
+        return result * torch.amax(attn_mask.to(x.dtype), -1, keepdim=True)
+    return torch.where(torch.all(torch.isinf(attn_mask), -1, keepdim=True), 0.0, result)
+
+
+def _has_no_heads(node: Node) -> bool:
+    return bool(node.args[0].meta["val"].dim() < _HEADS)  # type: ignore[union-attr]
+
+
+def _with_heads(x: Any, keys: Any, values: Any, *rest: Any, **named: Any) -> Any:
+    """Attention of four dimensions, the first of which have one element."""
+    import torch
+
+    given = [x, keys, values]
+    for _ in range(_HEADS - x.dim()):
+        given = [torch.unsqueeze(each, 0) for each in given]
+    result = _call("scaled_dot_product_attention.default")(*given, *rest, **named)
+    for _ in range(_HEADS - x.dim()):
+        result = torch.squeeze(result, 0)
+    return result
+
+
 def _views_attention(node: Node) -> bool:
     """Tells whether a view is of attention that has been decomposed, and lies otherwise then."""
     import torch
@@ -1543,6 +1596,7 @@ _PRODUCTS = (
 )
 _REFLECTIONS = tuple(f"reflection_pad{n}d.default" for n in (1, 2, 3))
 _REMAINDERS = ("remainder.Scalar", "remainder.Tensor")
+_HEADS = 4
 _VIEWS = ("flatten.using_ints", "reshape.default", "unflatten.int", "view.default")
 _SHIFTS = (
     *("__lshift__.Scalar", "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor"),
@@ -1552,6 +1606,9 @@ _SHIFTS = (
 
 RULES: Mapping[str, tuple[_Rule, ...]] = {
     "addmm": (_Rule(("addmm.default",), _has_factors, _addmm),),
+    "attention_heads": (
+        _Rule(("scaled_dot_product_attention.default",), _has_no_heads, _with_heads, whole=True),
+    ),
     "attention_view": tuple(
         _Rule((name,), _views_attention, _of_copied_rows(name)) for name in _VIEWS
     ),
@@ -1602,6 +1659,14 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("hardsigmoid.default",), _is_apart, _hard_sigmoid),
         _Rule(("hardswish.default",), _is_apart, _hard_swish),
     ),
+    "hidden_rows": (
+        _Rule(
+            ("scaled_dot_product_attention.default",),
+            _is_masked,
+            _without_hidden_rows,
+            whole=True,
+        ),
+    ),
     "hardtanh": (_Rule(("hardtanh.default",), _has_default_bound, _hardtanh),),
     "index_type": tuple(_Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
     "instance_norm": (
@@ -1633,6 +1698,9 @@ RULES: Mapping[str, tuple[_Rule, ...]] = {
         _Rule(("col2im.default",), _folds_padding, _fold),
     ),
     "non_blocking": tuple(_Rule((name,), _does_not_wait, _waiting(name)) for name in _COPIES),
+    "norm_dimensions": (
+        _Rule(("rms_norm.default",), _is_norm_of_several, _norm_of_one, whole=True),
+    ),
     "number_remainder": (_Rule(("remainder.Scalar_Tensor",), _always, _remainder_of_number),),
     "one_order": tuple(
         _Rule((name,), _has_two_orders, _rows_first(name))

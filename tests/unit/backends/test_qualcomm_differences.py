@@ -130,6 +130,39 @@ def test_what_is_refused(function: Callable[..., Any], parts: list[str]) -> None
     assert all(part in text for part in parts), text
 
 
+@pytest.mark.parametrize(
+    ("function", "inputs", "parts"),
+    [
+        (
+            lambda w: F.embedding_bag(torch.tensor([[0, 1]]), w),
+            (torch.rand(3, 2),),
+            ["aten.embedding_bag", "torch.nn.functional.embedding, "],
+        ),
+        (
+            lambda x: F.fractional_max_pool2d(x, 2, 3),
+            (PICTURE,),
+            ["aten.fractional_max_pool2d", "adaptive_max_pool2d"],
+        ),
+    ],
+)
+def test_what_has_no_kernel(
+    function: Callable[..., Any], inputs: tuple[torch.Tensor, ...], parts: list[str]
+) -> None:
+    with pytest.raises(BuildError) as raised:
+        for_qnn("//x:r")("forward", exported(function, *inputs))
+    text = str(raised.value)
+    assert "neither QNN nor ExecuTorch has a kernel" in text
+    assert all(part in text for part in (*parts, "test_qualcomm_differences.py:")), text
+
+
+def test_kernels_that_are_given() -> None:
+    """Upstream takes them for parameters."""
+    inputs = torch.rand(1, 4, 6), torch.rand(4, 2, 3)
+    program = exported(lambda x, y: F.conv1d(x, y, groups=2), *inputs)
+    for_qnn("//:r")("forward", program)
+    assert "conv2d" in {operators.packet(node) for node in program.graph.nodes}
+
+
 def test_rows() -> None:
     """Inputs have them, and copies inside make none with the channels last."""
     last = PICTURE.to(memory_format=torch.channels_last)

@@ -35,12 +35,23 @@ class Function(torch.nn.Module):
 
 
 NAN = torch.nan
+# Of attention: the second row sees nothing.
+SEEN = torch.tensor([[1, 0, 1, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)
 # Rules for delegates that the kernels need none of.
 DELEGATES = (
-    *("circular_padding", "einsum", "elu", "even_windows", "half_range", "hard_sigmoid"),
+    *(
+        "attention_heads",
+        "circular_padding",
+        "einsum",
+        "elu",
+        "even_windows",
+        "half_range",
+        "hard_sigmoid",
+    ),
     *(
         "hardtanh",
         "instance_norm",
+        "norm_dimensions",
         "padded_average",
         "rank",
         "reflection_pad",
@@ -232,6 +243,19 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
             F.instance_norm(x[..., 0], w, w.abs(), None, w, False),
         ),
         (PICTURE, torch.tensor([0.5, -2.0])),
+    ),
+    "attention of other lengths, some rows of which see nothing": (
+        lambda x, y: (
+            F.scaled_dot_product_attention(x, y, y),
+            F.scaled_dot_product_attention(x, y, y, SEEN, scale=0.3),
+            F.scaled_dot_product_attention(x[None], y[None], y[None], SEEN.float().log()),
+            F.scaled_dot_product_attention(x[0], y[0], y[0], SEEN),
+        ),
+        (torch.randn(2, 3, 4), torch.randn(2, 5, 4)),
+    ),
+    "norms of several dimensions": (
+        lambda x, w: (F.rms_norm(x, (3, 4)), F.rms_norm(x, (3, 4), w.exp(), 0.1)),
+        (torch.randn(2, 3, 4), torch.randn(3, 4)),
     ),
     "sums with factors": (
         lambda x: (
