@@ -30,7 +30,9 @@ class Watched:
     def __init__(self, graph: GraphModule) -> None:
         self.names: set[str] = set()
         self._hooks = []
-        for node in graph.graph.find_nodes(op="call_module"):
+        # A recipe's passes may give any module.
+        calls = graph.graph.find_nodes(op="call_module") if isinstance(graph, GraphModule) else ()
+        for node in calls:
             module = graph.get_submodule(str(node.target))
             if isinstance(module, ObserverBase) and isinstance(node.args[0], Node):
                 self._hooks.append(module.register_forward_pre_hook(self._hook(node.args[0].name)))
