@@ -376,6 +376,14 @@ def _is_no_picture(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and value.dim() != _PICTURE
 
 
+def _is_whole(node: Node) -> bool:
+    """Tells whether whole numbers come out of an operator that QNN computes in floats."""
+    return any(
+        not value.dtype.is_floating_point and value.dtype != torch.bool
+        for value in operators.values(node)[:1]
+    )
+
+
 def _is_with_itself(node: Node) -> bool:
     """Tells whether a tensor is compared with itself, which asks for NaN."""
     return len(node.args) > 1 and node.args[0] is node.args[1]
@@ -397,6 +405,8 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("eq", "ne"), _is_with_itself),
     # Quotients are rounded down that are just below a whole number.
     **dict.fromkeys(("floor_divide", "fmod", "remainder"), _always),
+    # They are right for 24 bits only, and products end at 32.
+    **dict.fromkeys(("cumsum", "mul", "sort", "sum", "topk"), _is_whole),
     "index_put": _puts_oddly,
     "index_select": _has_computed_index,
     # It takes NaN for a number.

@@ -239,3 +239,29 @@ def test_resizing_and_pooling(function: Callable[..., torch.Tensor], is_taken: b
     graph = torch.export.export(Net(), (torch.rand(1, 2, 6, 8),), strict=False).graph
     [node] = [node for node in graph.nodes if node.op == "call_function"]
     assert Taken().is_node_supported({}, node) == is_taken
+
+
+@pytest.mark.parametrize(
+    ("function", "in_floats", "in_integers"),
+    [
+        (lambda x: x.flip(0), False, True),
+        (lambda x: torch.div(x, 3, rounding_mode="floor"), False, False),
+        (lambda x: x.sum(0), False, False),
+        (lambda x: x * 3, True, True),
+        (lambda x: x.float().flip(0), True, True),
+    ],
+)
+def test_whole_numbers(
+    function: Callable[..., torch.Tensor], in_floats: bool, in_integers: bool
+) -> None:
+    """What moves them in TOSA's profile of floats, or adds or divides them, goes through floats."""
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    graph = torch.export.export(Net(), (torch.ones(2, 3, dtype=torch.int32),), strict=False).graph
+    calls = [node for node in graph.nodes if node.op == "call_function"]
+    for has_integers, expected in ((False, in_floats), (True, in_integers)):
+        taken = Taken(has_integers)
+        assert all(taken.is_node_supported({}, node) for node in calls) == expected

@@ -279,6 +279,9 @@ def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
         (F.gelu, _X, "gelu.default", 'unless allow_inexact has "gelu"'),
         (lambda x: x[:, :0] * 2, _X, "mul.Tensor", "tensors without elements"),
         (lambda x: x.long() * 3, _X, "mul.Tensor", "whole numbers with 32 bits"),
+        (lambda x: x.long(), _X, "_to_dim_order_copy.default", "whole numbers with 32 bits"),
+        (lambda x: x.int() + 3, _X, "add.Tensor", "lacks it for torch.int32"),
+        (lambda x: x.to(torch.int8).mT, _X, "permute_copy.default", "no quantized values"),
         (lambda x: x.bool(), _X, "_to_dim_order_copy.default", "conversions to booleans"),
         (
             lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear"),
