@@ -221,13 +221,17 @@ def _keeping_activations(inner: Any) -> Any:
     return call
 
 
+# Upstream keeps them beside a call, as the factors of an ELU in 8 bits, which has others in place.
+_BESIDE = ("float_alpha", "float_input_scale", "float_scale", "input_qparams", "output_qparams")
+
+
 def _with_scales(inner: Any) -> Any:
-    """Has upstream join two equal calls only where their results have one scale."""
+    """Has upstream join two equal calls only where what it keeps beside them is equal, too."""
 
     def signature(self: Any, node: torch.fx.Node) -> Any:
         known = inner(self, node)
-        scales = [str(node.meta.get(name)) for name in ("input_qparams", "output_qparams")]
-        return None if known is None else (*known, *scales)
+        beside = [str(node.meta.get(name)) for name in _BESIDE]
+        return None if known is None else (*known, *beside)
 
     signature.is_ours = True  # type: ignore[attr-defined]
     return signature

@@ -265,3 +265,16 @@ def test_whole_numbers(
     for has_integers, expected in ((False, in_floats), (True, in_integers)):
         taken = Taken(has_integers)
         assert all(taken.is_node_supported({}, node) for node in calls) == expected
+
+
+@pytest.mark.parametrize("beside", ["float_alpha", "float_scale", "output_qparams"])
+def test_calls_are_one_only_if_what_is_beside_them_is_equal(beside: str) -> None:
+    """Two ELUs of one value, with factors of their own, had the first one's numbers."""
+    arm_guards.install()
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    first, second, other = (graph.call_function(torch.ops.aten.elu.default, (x,)) for _ in "abc")
+    first.meta[beside] = second.meta[beside] = 1.0
+    other.meta[beside] = 2.0
+    signature = arm_guards.FuseDuplicateUsersPass()._build_user_signature
+    assert signature(first) == signature(second) != signature(other)
