@@ -29,6 +29,8 @@ _DTYPES = frozenset(
 # What goes beyond 8 bits begins anew in ExecuTorch only.
 _BYTES = frozenset({torch.int8, torch.uint8})
 _WRAPPING = frozenset({"add", "mul", "neg", "pow", "sub", "sum"})
+# Of several bytes at once it gives other bits.
+_BITWISE = frozenset({"bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"})
 # Right for floats only.
 _OF_FLOATS = frozenset({"abs", "isinf", "isnan", "pow", "sign"})
 # Whole numbers go through 32-bit floats there, which have 24 bits.
@@ -106,16 +108,13 @@ def is_wrong(node: Node) -> bool:
         return True
     if name in _WRAPPING and any(t.dtype in _BYTES for t in results):
         return True
+    # What follows from constants alone, as 4-bit weights, its compiler computes as they are.
+    if not node.meta.get(_STORED) and _counts_otherwise(node, name):
+        return True
     # It takes a correction that is left open for none.
     if name in {"std", "var", "var_mean"} and node.kwargs.get("correction", 1) is None:
         return True
     if name in _OF_FLOATS and not all(t.is_floating_point() for t in operators.inputs(node)):
-        return True
-    if name in _ROUNDING and any(_is_whole(t) for t in results):
-        return True
-    if any(t.dtype == torch.int64 for t in results):
-        return name not in _GIVING_PLACES
-    if name not in _TAKING_PLACES and any(t.dtype == torch.int64 for t in operators.inputs(node)):
         return True
     if name in {"all", "any"} and any(not t.dim() for t in operators.inputs(node)):
         return True
@@ -160,6 +159,19 @@ def _joins_reduced(node: Node) -> bool:
     source = node.args[0]
     shapes = [[size for size in each.meta["val"].shape if size != 1] for each in (source, node)]
     return operators.packet(source) in _REDUCTIONS and shapes[0] != shapes[1]
+
+
+def _counts_otherwise(node: Node, name: str) -> bool:
+    results = operators.values(node)[:1]
+    if name in _ROUNDING and any(_is_whole(t) for t in results):
+        return True
+    if name in _BITWISE and any(t.dtype in _BYTES for t in results):
+        return True
+    if any(t.dtype == torch.int64 for t in results):
+        return name not in _GIVING_PLACES
+    takes_wide = any(t.dtype == torch.int64 for t in operators.inputs(node))
+    # Those that quantize have zero points of 64 bits.
+    return takes_wide and name not in _TAKING_PLACES and "quantize" not in name
 
 
 def _is_whole(value: torch.Tensor) -> bool:
