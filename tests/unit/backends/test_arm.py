@@ -254,7 +254,7 @@ def test_resizing_and_pooling(function: Callable[..., torch.Tensor], is_taken: b
 def test_whole_numbers(
     function: Callable[..., torch.Tensor], in_floats: bool, in_integers: bool
 ) -> None:
-    """What moves them in TOSA's profile of floats, or adds or divides them, goes through floats."""
+    """TOSA moves whole numbers as floats in its profile of floats; quotients and sums in both."""
 
     class Net(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
