@@ -139,7 +139,8 @@ def _quantize_module(
         if watched.names:
 
             def keep_all(graph: torch.fx.GraphModule) -> None:
-                keep_apart(graph)
+                # What it notes was noted.
+                separate_scales.keep(graph, run, lambda _: None)
                 infinities.keep(graph, watched.names, note)
 
             module_of_graph = _observed(name, module, method, recipe, label, state, keep_all)
