@@ -67,17 +67,12 @@ class Taken(OperatorSupportBase):
         _refused = self._refused
         if self._refused.has(node) or operators.is_empty(node):
             return False
-        if _is_of_whole_numbers(node) and (
+        if any(map(operators.is_whole, operators.values(node))) and (
             operators.packet(node) in _ROUNDING or not (self._has_integers or _computes(node))
         ):
             return False
         is_other = _approximates(node) or _rounds(node) or _adds_by_place(node)
         return not (is_other or _gives_places(node) or _pools_or_resizes_otherwise(node))
-
-
-def _is_of_whole_numbers(node: torch.fx.Node) -> bool:
-    types = [value.dtype for value in operators.values(node)]
-    return any(not t.is_floating_point and t != torch.bool for t in types)
 
 
 def _computes(node: torch.fx.Node) -> bool:
@@ -174,7 +169,7 @@ def install() -> None:
         FuseQuantizedActivationPass.call = _keeping_activations(FuseQuantizedActivationPass.call)
     inner = FuseDuplicateUsersPass._build_user_signature
     if not getattr(inner, "is_ours", False):
-        FuseDuplicateUsersPass._build_user_signature = _with_scales(inner)
+        FuseDuplicateUsersPass._build_user_signature = _told_apart(inner)
     inner = ReplaceScalarWithTensorArgPass.get_replacement
     if not getattr(inner, "is_ours", False):
         ReplaceScalarWithTensorArgPass.get_replacement = _taking_constants(inner)
@@ -225,7 +220,7 @@ def _keeping_activations(inner: Any) -> Any:
 _BESIDE = ("float_alpha", "float_input_scale", "float_scale", "input_qparams", "output_qparams")
 
 
-def _with_scales(inner: Any) -> Any:
+def _told_apart(inner: Any) -> Any:
     """Has upstream join two equal calls only where what it keeps beside them is equal, too."""
 
     def signature(self: Any, node: torch.fx.Node) -> Any:

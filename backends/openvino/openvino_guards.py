@@ -163,7 +163,7 @@ def _joins_reduced(node: Node) -> bool:
 
 def _counts_otherwise(node: Node, name: str) -> bool:
     results = operators.values(node)[:1]
-    if name in _ROUNDING and any(_is_whole(t) for t in results):
+    if name in _ROUNDING and any(map(operators.is_whole, results)):
         return True
     if name in _BITWISE and any(t.dtype in _BYTES for t in results):
         return True
@@ -172,10 +172,6 @@ def _counts_otherwise(node: Node, name: str) -> bool:
     takes_wide = any(t.dtype == torch.int64 for t in operators.inputs(node))
     # Those that quantize have zero points of 64 bits.
     return takes_wide and name not in _TAKING_PLACES and "quantize" not in name
-
-
-def _is_whole(value: torch.Tensor) -> bool:
-    return not value.dtype.is_floating_point and value.dtype != torch.bool
 
 
 _PAIR = 2

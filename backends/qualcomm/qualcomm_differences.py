@@ -378,10 +378,7 @@ def _is_no_picture(node: Node) -> bool:
 
 def _is_whole(node: Node) -> bool:
     """Tells whether whole numbers come out of an operator that QNN computes in floats."""
-    return any(
-        not value.dtype.is_floating_point and value.dtype != torch.bool
-        for value in operators.values(node)[:1]
-    )
+    return any(map(operators.is_whole, operators.values(node)[:1]))
 
 
 def _is_with_itself(node: Node) -> bool:

@@ -305,12 +305,10 @@ def _quotient(node: Node) -> str:
 
 
 def _fractions(node: Node) -> str:
-    whole = [v for v in map(_value, node.all_input_nodes) if v is not None and _is_whole(v)]
+    whole = [
+        v for v in map(_value, node.all_input_nodes) if v is not None and operators.is_whole(v)
+    ]
     return f"Vulkan lacks it for {whole[0].dtype}, or computes it wrong" if whole else ""
-
-
-def _is_whole(value: torch.Tensor) -> bool:
-    return not value.dtype.is_floating_point and value.dtype != torch.bool
 
 
 def _copy(node: Node) -> str:

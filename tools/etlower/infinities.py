@@ -8,7 +8,6 @@ scales there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -62,12 +61,5 @@ def keep(model: GraphModule, names: set[str], note: Callable[[str], None]) -> No
     values = {node for node in model.graph.nodes if node.name in names}
     for node in drop_where(model, values):
         if node.op == "call_function":
-            note(_sentence(node))
-
-
-def _sentence(node: Node) -> str:
-    line = os.path.basename(operators.line_of(node))
-    where = f" ({line})" if line else ""
-    module = operators.module_of(node)
-    of = f" of {module}" if module else ""
-    return f"{name_of(node)}{of}{where} stays in float: calibration saw an infinity or NaN there."
+            called = f"{name_of(node)}{operators.layer_of(node)}"
+            note(f"{called} stays in float: calibration saw an infinity or NaN there.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -43,6 +44,11 @@ def values(value: Any) -> list[torch.Tensor]:
 def inputs(node: Node) -> list[torch.Tensor]:
     """The tensors that a node is called with."""
     return values([*node.args, *node.kwargs.values()])
+
+
+def is_whole(tensor: torch.Tensor) -> bool:
+    """Tells whether a tensor holds whole numbers: neither floats nor booleans."""
+    return not tensor.dtype.is_floating_point and tensor.dtype != torch.bool
 
 
 def is_empty(node: Node) -> bool:
@@ -101,6 +107,12 @@ def at_line(node: Node) -> str:
     """The same for the middle of a sentence: ", net.py:12"."""
     line = line_of(node)
     return f", {line}" if line else ""
+
+
+def layer_of(node: Node) -> str:
+    """Module and line without its folder: " of layers.0 (net.py:12)"; empty: neither is known."""
+    module, line = module_of(node), os.path.basename(line_of(node))
+    return f"{f' of {module}' if module else ''}{f' ({line})' if line else ''}"
 
 
 def place_of(node: Node) -> str:

@@ -12,7 +12,6 @@ convolution, a linear layer) ends that.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -256,14 +255,11 @@ class _Groups:
 
 def _sentence(node: Node, sources: Sequence[Node], ranges: _Ranges) -> str:
     widths = sorted(_width(source, ranges) for source in sources)
-    line = os.path.basename(operators.line_of(node))
-    where = f" ({line})" if line else ""
-    module = operators.module_of(node)
-    of = f" of {module}" if module else ""
+    called = f"{_name(node)}{operators.layer_of(node)}"
     least = next((w for w in widths if w > 0), 0.0)
     if not math.isfinite(widths[-1]) or widths[-1] / (least or 1.0) < 2:
-        return f"{_name(node)}{of}{where} stays in float, as it shares a scale with such a one."
+        return f"{called} stays in float, as it shares a scale with such a one."
     return (
-        f"{_name(node)}{of}{where} stays in float: it joins values whose ranges differ, from "
+        f"{called} stays in float: it joins values whose ranges differ, from "
         f"{least:.3g} to {widths[-1]:.3g}, and one scale would leave the smaller ones few levels."
     )
