@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from etbuild import ranges
+from etbuild.exact import ranges
 from etlower import operators
 from executorch.backends.qualcomm import _passes
 from executorch.exir.dialects._ops import ops as exir_ops

@@ -2,7 +2,7 @@
 
 load("//toolchains/python:paths.bzl", "first_repeated")
 
-# As CHOICES of tools/etbuild/exact.py.
+# As CHOICES of tools/etbuild/exact/table.py.
 _NAMES = ["addmm", "bilinear", "gelu", "reflection_pad"]
 
 def check_inexact(label, names):

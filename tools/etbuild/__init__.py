@@ -16,7 +16,7 @@ from etbuild.checkpoint import load_checkpoint
 from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError, LowerAgain
 from etbuild.estimates import keep_estimate
-from etbuild.exact import write_out
+from etbuild.exact.writing import write_out
 from etbuild.folding import fold_constants
 from etbuild.gguf_check import check_gguf
 from etbuild.options import Options

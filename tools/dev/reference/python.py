@@ -68,7 +68,7 @@ def _find(folder: Path, tree: ast.Module, name: str) -> Exported:
         if name not in [alias.name for alias in statement.names]:
             continue
         if statement.module:
-            file = folder / (statement.module.rsplit(".", 1)[-1] + ".py")
+            file = folder.joinpath(*statement.module.split(".")[1:]).with_suffix(".py")
             for node in ast.parse(file.read_text(encoding="utf-8")).body:
                 if getattr(node, "name", None) == name:
                     return _describe(node)

@@ -1,0 +1,146 @@
+"""Operators at their corners: one element, no dimension named, no more elements than a correction.
+
+ExecuTorch's kernels and delegates take most calls as eager does, and go wrong where a tensor has a
+single element, or an argument says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from etbuild.exact.nodes import argument_of, aten, has_no_dimension, is_scalar
+from etbuild.exact.rule import Rule
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _is_of_all(node: Node) -> bool:
+    return is_scalar(node) and not has_no_dimension(node)
+
+
+def _of_one_dimension(operator: str) -> Callable[..., Any]:
+    def function(x: Any, *rest: Any, **kwargs: Any) -> Any:
+        return aten(operator)(x.reshape(1, -1), 1).reshape(())
+
+    return function
+
+
+def _scalar_sum(x: Any, dim: int, *, dtype: Any = None) -> Any:
+    import torch
+
+    whole = torch.int64 if not x.is_floating_point() else x.dtype
+    return x.to(dtype or whole).clone()
+
+
+def _sum_of_scalar(x: Any, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return _scalar_sum(x, 0, dtype=dtype)
+
+
+def _permute_of_scalar(x: Any, dims: Any) -> Any:
+    return x.clone()
+
+
+def _unfold_of_scalar(x: Any, dimension: int, size: int, step: int) -> Any:
+    return x.reshape(1)[:size].clone()
+
+
+def _names_none(place: int) -> Callable[[Node], bool]:
+    """Tells whether the list of the dimensions that are reduced is empty: eager takes all."""
+
+    def applies(node: Node) -> bool:
+        value = node.args[0].meta["val"]  # type: ignore[union-attr]
+        return argument_of(node, place, "dim") == [] and value.dim() > 0
+
+    return applies
+
+
+def _over_all(operator: str, place: int) -> Callable[..., Any]:
+    def function(x: Any, *rest: Any, **named: Any) -> Any:
+        dims = list(range(x.dim()))
+        if "dim" in named or len(rest) < place:
+            return aten(operator)(x, *rest, **{**named, "dim": dims})
+        given = list(rest)
+        given[place - 1] = dims
+        return aten(operator)(x, *given, **named)
+
+    return function
+
+
+def _corrects_all(node: Node) -> bool:
+    """Tells whether a variance is of several elements, and of no more than its correction."""
+    shape = node.args[0].meta["val"].shape  # type: ignore[union-attr]
+    dims = argument_of(node, 1, "dim") or range(len(shape))
+    sizes = [shape[dim] for dim in dims]
+    correction = node.kwargs.get("correction")
+    if correction is None or not all(isinstance(size, int) for size in sizes):
+        return False
+    return 1 < math.prod(sizes) <= correction
+
+
+def _infinite(operator: str) -> Callable[..., Any]:
+    def function(x: Any, dim: Any = None, *, correction: Any, keepdim: bool = False) -> Any:
+        # Not a number where all elements are the same, as in eager.
+        return aten(operator)(x, dim, correction=0, keepdim=keepdim) / 0.0
+
+    return function
+
+
+def _is_of_one_row(node: Node) -> bool:
+    target = node.args[1].meta["val"]  # type: ignore[union-attr]
+    return target.dim() == 0 and argument_of(node, 5, "reduction", 1) == 0
+
+
+def _loss_of_one(*args: Any, **named: Any) -> Any:
+    return aten("multi_margin_loss.default")(*args, **named).reshape(())
+
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "no_dimension": tuple(
+        Rule((name,), _names_none(place), _over_all(name, place))
+        for name, place in (
+            ("amax.default", 1),
+            ("amin.default", 1),
+            ("linalg_vector_norm.default", 2),
+            ("mean.dim", 1),
+            ("nansum.default", 1),
+            ("norm.ScalarOpt_dim", 2),
+            ("std.correction", 1),
+            ("std.dim", 1),
+            ("sum.dim_IntList", 1),
+            ("var.correction", 1),
+            ("var.dim", 1),
+        )
+    ),
+    "one_loss": (Rule(("multi_margin_loss.default",), _is_of_one_row, _loss_of_one),),
+    "scalar_shape": (
+        Rule(("permute.default", "permute_copy.default"), has_no_dimension, _permute_of_scalar),
+        Rule(("unfold.default", "unfold_copy.default"), has_no_dimension, _unfold_of_scalar),
+    ),
+    "scalar_sum": (
+        Rule(("cumsum.default",), is_scalar, _scalar_sum),
+        Rule(("sum.dim_IntList",), has_no_dimension, _sum_of_scalar),
+    ),
+    "single_any": tuple(
+        Rule(
+            (f"{name}.default", f"{name}.dim", f"{name}.dims"),
+            _is_of_all,
+            _of_one_dimension(f"{name}.dim"),
+        )
+        for name in ("all", "any")
+    ),
+    "whole_correction": tuple(
+        Rule((name,), _corrects_all, _infinite(name))
+        for name in ("std.correction", "var.correction")
+    ),
+}
+REASONS: Mapping[str, str] = {
+    "no_dimension": "delegates take no dimension for none, and eager for all",
+    "one_loss": "torch's export gives it a dimension",
+    "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
+    "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
+    "single_any": "the delegate's result has a dimension too many",
+    "whole_correction": "the kernel divides by less than zero, and eager by zero",
+}

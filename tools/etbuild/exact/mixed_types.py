@@ -1,0 +1,196 @@
+"""Operands and indices of other types than kernels take, or upstream promotes to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from etbuild.exact.nodes import argument_of, aten, dtype_of, gives_half, in_common_type
+from etbuild.exact.rule import Rule
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _has_two_types(node: Node) -> bool:
+    values = [source.meta["val"] for source in node.all_input_nodes]
+    return len({value.dtype for value in values if hasattr(value, "dtype")}) > 1
+
+
+def _of_common_type(operator: str) -> Callable[..., Any]:
+    def function(x: Any, y: Any) -> Any:
+        return aten(operator)(*in_common_type(x, y))
+
+    return function
+
+
+def _of_widest_type(operator: str) -> Callable[..., Any]:
+    """A function of tensors in the widest of their types, whose result has the first one's."""
+
+    def function(x: Any, *rest: Any) -> Any:
+        import functools
+
+        import torch
+
+        tensors = [value for value in (x, *rest) if isinstance(value, torch.Tensor)]
+        dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+        given = (v.to(dtype) if isinstance(v, torch.Tensor) else v for v in (x, *rest))
+        return aten(operator)(*given).to(x.dtype)
+
+    return function
+
+
+def _of_first_type(operator: str) -> Callable[..., Any]:
+    """A function that takes its second tensor in the type of its first one."""
+
+    def function(x: Any, y: Any, *rest: Any, **kwargs: Any) -> Any:
+        return aten(operator)(x, y.to(x.dtype), *rest, **kwargs)
+
+    return function
+
+
+def _joined(operator: str) -> Callable[..., Any]:
+    def function(tensors: list[Any], *rest: Any) -> Any:
+        return aten(operator)(_all_in_common_type(tensors), *rest)
+
+    return function
+
+
+def _gives_half_of_exponent(node: Node) -> bool:
+    return gives_half(node) and not node.args[1].meta["val"].is_floating_point()
+
+
+def _chooses_of_two(node: Node) -> bool:
+    """Tells whether the kernel has no common type of what is chosen from, or another one."""
+    import torch
+
+    x, y = (source.meta["val"].dtype for source in node.args[1:3])
+    # For the kernel a number without dimensions counts as much as a tensor.
+    return x != y and (gives_half(node) or torch.promote_types(x, y) != dtype_of(node))
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    import torch
+
+    return torch.where(condition, *in_common_type(x, y))
+
+
+def _ldexp(x: Any, exponent: Any) -> Any:
+    return (x.float() * 2.0**exponent).to(x.dtype)
+
+
+def _all_in_common_type(tensors: list[Any]) -> list[Any]:
+    import functools
+
+    import torch
+
+    dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    return [tensor.to(dtype) for tensor in tensors]
+
+
+def _cat_of_common_type(tensors: list[Any], dim: int = 0) -> Any:
+    import torch
+
+    return torch.cat(_all_in_common_type(tensors), dim)
+
+
+def _adds_booleans(node: Node) -> bool:
+    import torch
+
+    return dtype_of(node) == torch.bool and "alpha" in node.kwargs
+
+
+def _index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any) -> Any:
+    return x.index_add(dim, index, (source * alpha).to(x.dtype))
+
+
+def _other_index(node: Node) -> bool:
+    import torch
+
+    index = argument_of(node, 2, "index", None)
+    return index.meta["val"].dtype != torch.int64
+
+
+def _wide_index(operator: str) -> Callable[..., Any]:
+    def function(x: Any, dim: int, index: Any, *rest: Any, **kwargs: Any) -> Any:
+        import torch
+
+        return aten(operator)(x, dim, index.to(torch.int64), *rest, **kwargs)
+
+    return function
+
+
+def _is_mixed(node: Node) -> bool:
+    """Tells whether the first operand has whole numbers, and the second is a fraction."""
+    first, second = (
+        argument_of(node, place, name, None) for place, name in ((0, ""), (1, "other"))
+    )
+    value = getattr(first, "meta", {}).get("val")
+    is_fraction = isinstance(second, float) or isinstance(node.kwargs.get("alpha"), float)
+    return is_fraction and value is not None and not value.dtype.is_floating_point
+
+
+def _in_floats(operator: str) -> Callable[..., Any]:
+    def function(x: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
+        import torch
+
+        return aten(operator)(x.to(torch.result_type(x, other)), other, *rest, **kwargs)
+
+    return function
+
+
+def _has_fraction_as_bound(node: Node) -> bool:
+    x = node.args[0].meta["val"]
+    is_whole = not x.dtype.is_floating_point and not x.dtype.is_complex
+    return is_whole and dtype_of(node).is_floating_point
+
+
+def _bounded(operator: str) -> Callable[..., Any]:
+    def function(x: Any, *bounds: Any, **named: Any) -> Any:
+        import torch
+
+        # A number that is a fraction gives whole numbers the default type.
+        return aten(operator)(x.to(torch.get_default_dtype()), *bounds, **named)
+
+    return function
+
+
+_BOUNDED = ("clamp.default", "clamp_max.default", "clamp_min.default", "clip.default")
+_INDEXED = ("gather.default", "scatter.src", "scatter.value", "scatter_add.default")
+_JOINING = tuple(
+    f"{name}.default" for name in ("block_diag", "column_stack", "dstack", "hstack", "vstack")
+)
+_LOSSES = ("huber_loss.default", "soft_margin_loss.default")
+_LIKE_FIRST = ("diagonal_scatter.default", "select_scatter.default", "slice_scatter.default")
+_NORMS = (
+    *("batch_norm.default", "group_norm.default", "instance_norm.default", "layer_norm.default"),
+    "rms_norm.default",
+)
+_MIXED = ("add.Scalar", "add.Tensor", "rsub.Scalar", "sub.Scalar", "sub.Tensor")
+_OF_ONE_TYPE = (
+    *("bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor", "fmod.Tensor"),
+    "remainder.Tensor",
+)
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "index_type": tuple(Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
+    "mixed_types": (
+        Rule(("cat.default",), _has_two_types, _cat_of_common_type),
+        *(Rule((name,), _has_two_types, _of_common_type(name)) for name in _OF_ONE_TYPE),
+        Rule(("index_add.default",), _adds_booleans, _index_add),
+        Rule(("ldexp.Tensor",), _gives_half_of_exponent, _ldexp),
+        Rule(("where.self",), _chooses_of_two, _where),
+        *(Rule((name,), _has_two_types, _joined(name)) for name in _JOINING),
+        *(Rule((name,), _has_two_types, _of_first_type(name)) for name in _LIKE_FIRST),
+        *(Rule((name,), _has_two_types, _of_widest_type(name)) for name in (*_NORMS, *_LOSSES)),
+    ),
+    "scalar_type": (
+        *(Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
+        *(Rule((name,), _has_fraction_as_bound, _bounded(name)) for name in _BOUNDED),
+    ),
+}
+REASONS: Mapping[str, str] = {
+    "index_type": "the kernel takes 64-bit indices only",
+    "mixed_types": "upstream gives the operands no common type",
+    "scalar_type": "the kernel refuses a fraction beside whole numbers",
+}

@@ -1,0 +1,129 @@
+"""Products of matrices, and sums of tensors that have factors."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from etbuild.exact.nodes import argument_of
+from etbuild.exact.rule import Rule
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _has_factors(node: Node) -> bool:
+    return (argument_of(node, 3, "beta", 1), argument_of(node, 4, "alpha", 1)) != (1, 1)
+
+
+def _has_zero_factor(node: Node) -> bool:
+    return bool(argument_of(node, 3, "beta", 1) == 0)
+
+
+def _addmm(bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    product = alpha * (x @ y)
+    # What is multiplied by zero counts for nothing, be it infinite.
+    return product if beta == 0 else beta * bias + product
+
+
+def _is_plain_einsum(node: Node) -> bool:
+    """Tells whether an einsum is a product of two tensors, each label of which goes somewhere."""
+    equation, operands = node.args[:2]
+    if len(operands) != 2 or "->" not in equation:  # type: ignore[arg-type, operator]
+        return False
+    a, b, out = _labels(equation, [each.meta["val"].dim() for each in operands])  # type: ignore
+    single = [label for label in a + b if (label in a) != (label in b)]
+    is_simple = all(len(set(labels)) == len(labels) for labels in (a, b, out))
+    sizes: dict[str, Any] = {}
+    for labels, value in zip((a, b), operands, strict=True):  # type: ignore[arg-type]
+        for label, size in zip(labels, value.meta["val"].shape, strict=True):
+            if not isinstance(size, int) or sizes.setdefault(label, size) != size:
+                return False
+    return is_simple and all(label in out for label in single) and bool(set(a) & set(b) - set(out))
+
+
+def _labels(equation: str, ranks: Sequence[int]) -> list[str]:
+    """The labels of an equation's parts, with some for each "..." that it has."""
+    parts = equation.replace(" ", "").replace("->", ",").split(",")
+    counts = [rank - len(part) + 3 for rank, part in zip(ranks, parts, strict=False)]
+    count = max((n for n, part in zip(counts, parts, strict=False) if "." in part), default=0)
+    free = [letter for letter in string.ascii_letters if letter not in equation][:count]
+    of_parts = [*counts, count]
+    return [
+        p.replace("...", "".join(free[count - n :])) for p, n in zip(parts, of_parts, strict=True)
+    ]
+
+
+def _einsum(equation: str, operands: Sequence[Any], **kwargs: Any) -> Any:
+    import torch
+
+    x, y = operands
+    a, b, out = _labels(equation, [x.dim(), y.dim()])
+    size = dict(zip(a + b, (*x.shape, *y.shape), strict=True))
+    batch = [label for label in out if label in a and label in b]
+    rows, columns = ([c for c in out if c in one and c not in two] for one, two in ((a, b), (b, a)))
+    inner = [label for label in a if label in b and label not in out]
+
+    def laid_out(value: Any, labels: str, *groups: Sequence[str]) -> Any:
+        order = [labels.index(label) for group in (batch, *groups) for label in group]
+        value = value if order == sorted(order) else value.permute(order)
+        shape = [size[c] for c in batch] + [math.prod(size[c] for c in g) for g in groups]
+        return value if list(value.shape) == shape else value.reshape(shape)
+
+    product = torch.matmul(laid_out(x, a, rows, inner), laid_out(y, b, inner, columns))
+    labels = [*batch, *rows, *columns]
+    shape = [size[label] for label in labels]
+    product = product if list(product.shape) == shape else product.reshape(shape)
+    order = [labels.index(label) for label in out]
+    return product if order == sorted(order) else product.permute(order)
+
+
+def _has_sum_factor(node: Node) -> bool:
+    return bool(argument_of(node, 2, "alpha", 1) != 1)
+
+
+def _sum_with(operator: str) -> Callable[..., Any]:
+    def function(x: Any, y: Any, alpha: Any = 1) -> Any:
+        if operator.startswith("rsub"):
+            return y - x * alpha
+        return x + y * alpha if operator.startswith("add") else x - y * alpha
+
+    return function
+
+
+def _adds_to_one(node: Node) -> bool:
+    """Tells whether a tensor with a factor is added to a number, or to what may be one."""
+    if argument_of(node, 2, "alpha", 1) == 1 or not hasattr(node.args[1], "meta"):
+        return False
+    if not hasattr(node.args[0], "meta"):
+        return True
+    sizes = getattr(node.args[0].meta["val"], "shape", ())
+    return all(not isinstance(size, int) or size == 1 for size in sizes)
+
+
+def _sum(x: Any, y: Any, *, alpha: Any = 1) -> Any:
+    import torch
+
+    # Eager multiplies in the type of the result.
+    return x + y.to(torch.result_type(x, y)) * alpha
+
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "addmm": (Rule(("addmm.default",), _has_factors, _addmm),),
+    "einsum": (Rule(("einsum.default",), _is_plain_einsum, _einsum),),
+    "first_number": (Rule(("add.Tensor",), _adds_to_one, _sum),),
+    "sum_factor": tuple(
+        Rule((name,), _has_sum_factor, _sum_with(name))
+        for name in ("add.Tensor", "rsub.Scalar", "rsub.Tensor", "sub.Tensor")
+    ),
+    "zero_factor": (Rule(("addmm.default",), _has_zero_factor, _addmm),),
+}
+REASONS: Mapping[str, str] = {
+    "addmm": "the delegate leaves out the factors",
+    "einsum": "the delegate moves dimensions of one element wrong",
+    "first_number": "the kernel multiplies the single number by the factor, not the other tensor",
+    "sum_factor": "the delegate leaves out the factor",
+    "zero_factor": "the kernel makes NaN of an infinity or a NaN that counts for nothing",
+}

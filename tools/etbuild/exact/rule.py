@@ -1,0 +1,27 @@
+"""One rule of what is written out, and as what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: calls of some operators are written as a function.
+
+    Attributes:
+      operators: names of aten operators with overload: "addmm.default".
+      applies: tells of a node whether it is to be written out.
+      function: what is computed instead, of the operator's own arguments.
+      whole: whether operators that torch composes of others stay whole in it.
+    """
+
+    operators: tuple[str, ...]
+    applies: Callable[[Node], bool]
+    function: Callable[..., Any]
+    whole: bool = False

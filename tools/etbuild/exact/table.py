@@ -1,0 +1,83 @@
+"""All rules by their names, why each is there, and which of them every recipe gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from etbuild.exact import (
+    activations,
+    attention,
+    corners,
+    halves,
+    layouts,
+    mixed_types,
+    normalizations,
+    padding,
+    pooling,
+    products,
+    resizing,
+    whole_numbers,
+)
+from etbuild.exact.rule import Rule
+
+_GROUPS = (
+    activations,
+    attention,
+    corners,
+    halves,
+    layouts,
+    mixed_types,
+    normalizations,
+    padding,
+    pooling,
+    products,
+    resizing,
+    whole_numbers,
+)
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    name: rules for group in _GROUPS for name, rules in group.RULES.items()
+}
+# Why, in a sentence on operators of each rule.
+REASONS: Mapping[str, str] = {
+    name: reason for group in _GROUPS for name, reason in group.REASONS.items()
+}
+# Operators that torch composes of others, some of which a rule writes out.
+COMPOSITES: Mapping[str, tuple[str, ...]] = {**halves.COMPOSITES, **whole_numbers.COMPOSITES}
+# Rules for ExecuTorch's own kernels, which all recipes get: each makes a call that fails, or whose
+# result is wrong, into one that is right.
+FOR_KERNELS = (
+    "attention_view",
+    "boolean_power",
+    "byte_numbers",
+    "channels_last",
+    "double_remainder",
+    "empty_padding",
+    "first_number",
+    "floor_division",
+    "half_comparison",
+    "half_number",
+    "half_result",
+    "index_type",
+    "integer_power",
+    "integer_remainder",
+    "integer_shift",
+    "kept_size",
+    "max_pool_backward",
+    "mixed_types",
+    "narrow_copy",
+    "negative_padding",
+    "no_dimension",
+    "non_blocking",
+    "number_remainder",
+    "one_loss",
+    "one_order",
+    "scalar_shape",
+    "scalar_sum",
+    "scalar_type",
+    "weight_order",
+    "whole_correction",
+    "whole_sum",
+    "zero_factor",
+)
+# What a recipe may be told to leave inexact (`allow_inexact` of et_recipe).
+CHOICES = ("addmm", "bilinear", "gelu", "reflection_pad")
