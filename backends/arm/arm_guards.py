@@ -118,11 +118,7 @@ def _pools_or_resizes_otherwise(node: torch.fx.Node) -> bool:
     """Tells whether upstream takes the ratio of sizes for a factor, or cuts windows off wrong."""
     name = operators.packet(node)
     if name == "upsample_bilinear2d":
-        factors = node.args[-1]
-        if not isinstance(factors, list | tuple) or not factors or isinstance(factors[0], int):
-            return False
-        sizes = (each.shape[-2:] for each in (node.args[0].meta["val"], node.meta["val"]))
-        return any(m * f != n for m, n, f in zip(*sizes, factors, strict=True))
+        return operators.has_other_factors(node)
     if name not in _CEILING:
         return False
     place = _CEILING[name]

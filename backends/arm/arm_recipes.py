@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Mapping
 from typing import Any
 
 import arm_guards
@@ -25,6 +24,7 @@ import arm_scores
 import torch
 from arm_estimates import keep_estimates
 from etbuild import BuildError, RecipeContext, fold_constants, static_shapes
+from etbuild.exact import write_out_before_quantization
 from etbuild.transposed import split_groups
 from etlower import constant_results
 from executorch.backends.arm.quantizer.arm_quantizer import (
@@ -116,7 +116,7 @@ def _made(
         recipe.quantization_recipe.pre_prepare_passes = [
             refuse,
             split_groups,
-            _attention_with_heads,
+            _write_out,
             fold_constants,
             _static_constants,
         ]
@@ -150,30 +150,9 @@ def _refuse_dynamic(label: str, graph: torch.fx.GraphModule) -> torch.fx.GraphMo
     return graph
 
 
-def _attention_with_heads(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Gives attention of three dimensions a fourth: upstream's pass takes lengths for heads."""
-    attention = torch.ops.aten.scaled_dot_product_attention.default
-    aten = torch.ops.aten
-    for node in graph.graph.find_nodes(op="call_function", target=attention):
-        shapes = [each.meta["val"].shape for each in node.args[:3]]
-        if any(len(shape) != 3 or shape[0] != shapes[0][0] for shape in shapes):
-            continue
-
-        def call(op: Any, x: torch.fx.Node, meta: Mapping[str, Any]) -> torch.fx.Node:
-            made = graph.graph.call_function(op, (x, 0))
-            made.meta = {**meta, "val": op(x.meta["val"], 0)}
-            return made
-
-        with graph.graph.inserting_before(node):
-            given = [call(aten.unsqueeze.default, x, node.meta) for x in node.args[:3]]
-        node.args = (*given, *node.args[3:])
-        meta = dict(node.meta)
-        node.meta["val"] = meta["val"].unsqueeze(0)
-        with graph.graph.inserting_after(node):
-            result = graph.graph.call_function(aten.squeeze.dim, (node, 0))
-            result.meta = meta
-        node.replace_all_uses_with(result, delete_user_cb=lambda user, own=result: user is not own)
-    graph.recompile()
+def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Gives attention its heads before the quantizer sees it."""
+    write_out_before_quantization(graph, "attention_heads")
     return graph
 
 

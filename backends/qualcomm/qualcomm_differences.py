@@ -272,15 +272,6 @@ def _transposes_otherwise(node: Node) -> bool:
     return is_beyond or (rank == _VOLUME and groups > 1)
 
 
-def _has_other_factors(node: Node) -> bool:
-    """Tells whether a factor is not the ratio of sizes, which QNN takes instead."""
-    factors = node.args[-1]
-    if not isinstance(factors, list | tuple) or not factors or isinstance(factors[0], int):
-        return False
-    before, after = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]  # type: ignore[union-attr]
-    return any(m * f != n for m, f, n in zip(before, factors, after, strict=False))
-
-
 def _has_slopes_elsewhere(node: Node) -> bool:
     """Tells whether channels have slopes of their own, but for those of a layer of pictures.
 
@@ -418,7 +409,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("layer_norm", "native_layer_norm"), _normalizes_otherwise),
     "_native_batch_norm_legit": _always,
     **dict.fromkeys(("select", "select_copy"), _is_number),
-    "upsample_bicubic2d": _has_other_factors,
+    "upsample_bicubic2d": operators.has_other_factors,
     "upsample_bilinear2d": _is_unaligned,
     "upsample_nearest2d": _is_no_multiple,
 }

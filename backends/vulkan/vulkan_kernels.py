@@ -252,7 +252,7 @@ def _nearest(node: Node) -> str:
     before, after = _value(node.args[0]).shape[2:], _value(node).shape[2:]
     sizes = list(zip(before, after, strict=True))
     if all(isinstance(n, int) and (n % m == 0 or m % n == 0) for m, n in sizes):
-        return _fractions(node) or _factors(node, 2)
+        return _fractions(node) or _factors(node)
     return f"Vulkan picks other pixels unless sizes are multiples: {[*before]} to {[*after]}"
 
 
@@ -260,14 +260,11 @@ def _bilinear(node: Node) -> str:
     # It divides by the size minus 1.
     if node.args[2] and 1 in _value(node).shape[2:]:
         return "Vulkan gives no numbers for a single row or column whose corners are aligned"
-    return _fractions(node) or _factors(node, 3)
+    return _fractions(node) or _factors(node)
 
 
-def _factors(node: Node, place: int) -> str:
-    before, after = _value(node.args[0]).shape[2:], _value(node).shape[2:]
-    given = [each for each in node.args[place:] if each is not None]
-    factors = given[0] if given and isinstance(given[0], list | tuple) else given
-    if not factors or all(m * f == n for m, n, f in zip(before, after, factors, strict=True)):
+def _factors(node: Node) -> str:
+    if not operators.has_other_factors(node):
         return ""
     return "Vulkan's runtime ends the process on a factor that is not the ratio of sizes"
 

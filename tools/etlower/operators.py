@@ -51,6 +51,17 @@ def is_whole(tensor: torch.Tensor) -> bool:
     return not tensor.dtype.is_floating_point and tensor.dtype != torch.bool
 
 
+def has_other_factors(node: Node) -> bool:
+    """Tells whether a resizing has a factor that is not the ratio of its sizes."""
+    given = [
+        v for each in node.args[1:] for v in (each if isinstance(each, list | tuple) else (each,))
+    ]
+    factors = [value for value in given if isinstance(value, float)]
+    [before], [after] = values(node.args[0]), values(node)
+    sizes = zip(before.shape[2:], after.shape[2:], factors, strict=False)
+    return any(m * factor != n for m, n, factor in sizes)
+
+
 def is_empty(node: Node) -> bool:
     """Tells whether a tensor that a node reads or gives has no elements, whatever its sizes are."""
     tensors = [*inputs(node), *values(node)]

@@ -30,7 +30,9 @@ def _without_hidden_rows(
 
 
 def _has_no_heads(node: Node) -> bool:
-    return bool(node.args[0].meta["val"].dim() < _HEADS)  # type: ignore[union-attr]
+    """Tells whether all of an attention's tensors lack the dimension of heads."""
+    ranks = {each.meta["val"].dim() for each in node.args[:3]}  # type: ignore[union-attr]
+    return len(ranks) == 1 and min(ranks) < _HEADS
 
 
 def _with_heads(x: Any, keys: Any, values: Any, *rest: Any, **named: Any) -> Any:
