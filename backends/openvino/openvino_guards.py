@@ -46,6 +46,23 @@ _TAKING_PLACES = frozenset(
     {"embedding", "gather", "index", "index_put", "index_select", "scatter", "scatter_add"}
 )
 
+_PAIR = 2
+# They copy, where a result has the shape and the type of what is given.
+_MOVES = frozenset(
+    {
+        *("_clone_dim_order", "_to_copy", "_to_dim_order_copy", "alias_copy", "clone", "copy"),
+        *("detach_copy", "expand_copy", "permute_copy", "repeat", "slice_copy", "view_copy"),
+    }
+)
+_REDUCTIONS = frozenset(
+    {
+        *("amax", "amin", "linalg_vector_norm", "logsumexp", "max", "mean", "min", "norm", "prod"),
+        *("std", "sum", "var"),
+    }
+)
+# At a value that follows from no input.
+_STORED = "openvino_stored"
+
 # The last partitioner's.
 refused = Refusals()
 
@@ -172,24 +189,6 @@ def _counts_otherwise(node: Node, name: str) -> bool:
     takes_wide = any(t.dtype == torch.int64 for t in operators.inputs(node))
     # Those that quantize have zero points of 64 bits.
     return takes_wide and name not in _TAKING_PLACES and "quantize" not in name
-
-
-_PAIR = 2
-# They copy, where a result has the shape and the type of what is given.
-_MOVES = frozenset(
-    {
-        *("_clone_dim_order", "_to_copy", "_to_dim_order_copy", "alias_copy", "clone", "copy"),
-        *("detach_copy", "expand_copy", "permute_copy", "repeat", "slice_copy", "view_copy"),
-    }
-)
-_REDUCTIONS = frozenset(
-    {
-        *("amax", "amin", "linalg_vector_norm", "logsumexp", "max", "mean", "min", "norm", "prod"),
-        *("std", "sum", "var"),
-    }
-)
-# At a value that follows from no input.
-_STORED = "openvino_stored"
 
 
 class GuardedPartitioner(upstream.OpenvinoPartitioner):
