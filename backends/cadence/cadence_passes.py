@@ -9,6 +9,7 @@ from executorch.exir.pass_base import PassResult
 from torch.fx import GraphModule, Node
 
 _FULL = exir_ops.edge.aten.full.default
+_PERMUTE = exir_ops.edge.aten.permute_copy.default
 _VIEW = exir_ops.edge.aten.view_copy.default
 
 
@@ -33,6 +34,17 @@ class Products(replace_ops.ReplaceMMWithAddMMPass):  # type: ignore[misc]
         """Replaces a node."""
         is_of_floats = node.meta["val"].dtype.is_floating_point
         return bool(is_of_floats and super().maybe_remove_or_replace(node))
+
+
+def count_from_start(graph_module: GraphModule) -> PassResult:
+    """Counts the dimensions of permutations from the start: upstream's passes compare them so."""
+    changed = False
+    for node in graph_module.graph.find_nodes(op="call_function", target=_PERMUTE):
+        given, dims = node.args
+        from_start = [dim % len(dims) for dim in dims]
+        if from_start != [*dims]:
+            node.args, changed = (given, from_start), True
+    return PassResult(graph_module, changed)
 
 
 class ResultShapes:

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 import typing_extensions
-from etbuild import BuildError, RecipeContext, write_out
+from etbuild import BuildError, RecipeContext, fold_constants, write_out
 from etbuild.biases import own_biases
+from etbuild.exact import write_out_before_quantization
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
 from executorch.exir.passes import ToOutVarPass
 from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
@@ -25,7 +26,7 @@ from torchao.quantization.pt2e import allow_exported_model_train_eval
 if not hasattr(typing, "override"):
     typing.override = typing_extensions.override
 
-from cadence_passes import Products, ResultShapes, ScalarTensors
+from cadence_passes import Products, ResultShapes, ScalarTensors, count_from_start
 from executorch.backends.cadence.aot import (
     compiler,
     compiler_funcs,
@@ -116,6 +117,8 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
                 "ones only.",
                 "Give the model methods of fixed sizes (without dynamic_shapes).",
             )
+        fold_constants(captured)
+        write_out_before_quantization(captured, "computed_weights", "product_batches")
         inputs = tuple(torch.zeros(value.shape, dtype=value.dtype) for value in values)
         # The tracer calls its method eval.
         allow_exported_model_train_eval(captured)
@@ -140,7 +143,7 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
             if made is not _OF_INFINITIES
         ]
         shapes = ResultShapes()
-        return [shapes.note, *(_pass(made) for made in classes), shapes.restore]
+        return [count_from_start, shapes.note, *(_pass(made) for made in classes), shapes.restore]
 
     quantization = None
     if quantizer is not None:
@@ -148,8 +151,8 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
     return ExportRecipe(
         name=name,
         quantization_recipe=quantization,
-        # Its averages leave out what a window has of the padding.
-        aten_transform_passes=[write_out("padded_average"), fused],
+        # Its averages take batches only, and leave out what a window has of the padding.
+        aten_transform_passes=[write_out("no_batch"), write_out("padded_average"), fused],
         lowering_recipe=LoweringRecipe(
             edge_compile_config=EdgeCompileConfig(
                 _skip_dim_order=True,

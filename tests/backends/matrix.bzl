@@ -220,6 +220,7 @@ MORE_NETS = {
         "rows",
         "several",
         "shuffled",
+        "single",
         "signals",
         "sizes",
         "smoothed",

@@ -428,6 +428,30 @@ class Tied(nn.Module):
         return nn.functional.conv_transpose1d(y, self.weight, stride=2, padding=1)
 
 
+class Single(nn.Module):
+    """A picture that is no batch: convolutions, windows, and products by a matrix and a vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 8, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(8, 8, 3, padding=1, groups=8),
+            nn.ConvTranspose2d(8, 6, 2, 2),
+            nn.AvgPool2d(3, 2, 1),
+        )
+        self.rows = nn.Conv1d(6, 6, 3, padding=1)
+        self.matrix = nn.Parameter(torch.randn(4, 5) * 0.4)
+        self.out = nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(3, 16, 16) to (6, 4, 5) and (4,)."""
+        y = self.layers(x)
+        means = nn.functional.adaptive_avg_pool1d(self.rows(y.flatten(1)), 1)
+        return y @ self.matrix, self.out(means.squeeze(-1))
+
+
 def _transposed() -> nn.Module:
     """Halves a picture and doubles it again, with a padding of the output."""
     return nn.Sequential(
@@ -523,6 +547,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "several": lambda: _one(Several(), 1, 3, 8, 8),
     "shuffled": lambda: _one(_shuffled(), 1, 4, 6, 6),
     "signals": _signals,
+    "single": lambda: _one(Single(), 3, 16, 16),
     "sizes": _sizes,
     "smoothed": lambda: _one(Smoothed(), 1, 8),
     "sorted": lambda: {

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, ModelSpec
 from etbuild.biases import fold_norms, own_weights
+from etbuild.exact import write_out_before_quantization
 from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
@@ -234,6 +235,8 @@ def _captured(name: str, module: Any, method: Method, label: str) -> Any:
 def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """A program's graph, in which each call has weights of its own and copies write state."""
     graph = program.module(check_guards=False)
+    # Quantizers take windows without a batch, and compilers then have no kernel.
+    write_out_before_quantization(graph, "no_batch")
     if written_state.has_views(graph):
         graph = program.run_decompositions({}).module(check_guards=False)
     return written_state.write_by_copies(own_weights(graph))

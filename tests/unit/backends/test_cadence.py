@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cadence_recipes
 import pytest
 import torch
 from etbuild import Method, ModelSpec, Options, RecipeContext
+from etfast import path as fast_path
 from etlower import stages
 from etlower.progress import Progress
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -124,3 +127,61 @@ def test_views_of_state_are_placed_by_the_runtime() -> None:
     spec = ModelSpec({"forward": Method(Cache().eval(), inputs)})
     recipe = cadence_recipes.fp32(_context())
     assert stages.run(spec, recipe, Progress(), "//:net", etrecord=False).buffer
+
+
+class Turned(torch.nn.Module):
+    """Permutations that count from the end, and move nothing, or are followed by a mean."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        product = torch.tensordot(x, x, ([-2, -1], [-2, -1]))
+        return x.permute(0, -2, -1) + 1, product, x.permute(0, -1, -2).mean((-2, -1))
+
+
+def test_dimensions_count_from_the_start() -> None:
+    """Upstream's pass takes a permutation that moves nothing for one that swaps two dimensions."""
+    x = torch.randn(2, 3, 3)
+    edges: list[Any] = []
+    watch = stages.Watch(lowered=edges.append)
+    spec = ModelSpec({"forward": Method(Turned(), (x,))})
+    with fast_path.chosen("fast"):
+        stages.run(
+            spec,
+            cadence_recipes.fp32(_context()),
+            Progress(),
+            "//:net",
+            etrecord=False,
+            watch=watch,
+        )
+    for got, want in zip(edges[0].exported_program().module()(x), Turned()(x), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+class Products(torch.nn.Module):
+    """Products of a sequence by a matrix and by a vector, and a layer whose weights are given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = torch.nn.Parameter(torch.randn(8, 4) * 0.3)
+        self.vector = torch.nn.Parameter(torch.randn(4) * 0.3)
+
+    def forward(self, x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x @ self.matrix @ self.vector, torch.nn.functional.linear(x, weight)
+
+
+def test_products_have_equal_batches() -> None:
+    """Upstream's kernel takes no others, and no weights that are not stored."""
+    given = (torch.randn(2, 5, 8), torch.randn(4, 8))
+    spec = ModelSpec({"forward": Method(Products(), given)}, calibration=lambda: iter([given] * 2))
+    edges: list[Any] = []
+    watch = stages.Watch(lowered=edges.append)
+    with fast_path.chosen("fast"):
+        stages.run(
+            spec,
+            cadence_recipes.int8(_context()),
+            Progress(),
+            "//:net",
+            etrecord=False,
+            watch=watch,
+        )
+    targets = [str(node.target) for node in edges[0].exported_program().graph.nodes]
+    assert sum("quantized_matmul" in target for target in targets) == 3

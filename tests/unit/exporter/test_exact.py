@@ -51,8 +51,10 @@ DELEGATES = (
     *(
         "hardtanh",
         "instance_norm",
+        "no_batch",
         "norm_dimensions",
         "padded_average",
+        "product_batches",
         "rank",
         "reflection_pad",
         "sum_factor",
@@ -122,6 +124,7 @@ def _largest(value: torch.Tensor, want: torch.Tensor) -> float:
 X, Y, B = torch.randn(3, 4), torch.randn(4, 5), torch.randn(5)
 WHOLE = torch.tensor([-7, -4, -3, -1, 0, 1, 3, 4, 7])
 PICTURE = torch.randn(1, 2, 9, 11)
+WEIGHT = torch.randn(4, 4, 3, 3)
 LAST = torch.randn(3, 2, 3, 3).to(memory_format=torch.channels_last)
 
 
@@ -133,6 +136,38 @@ def _shifted(x: torch.Tensor) -> torch.Tensor:
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    **{
+        f"without a batch {number}": (function, (torch.randn(4, 6, 5),))
+        for number, function in enumerate(
+            (
+                lambda x: F.conv1d(x[:, 0], WEIGHT[..., 0], padding="same"),
+                lambda x: F.conv2d(x, WEIGHT, padding=1),
+                lambda x: F.conv_transpose1d(x[:, 0], WEIGHT[..., 0], stride=2),
+                lambda x: F.conv_transpose2d(x, WEIGHT, stride=2),
+                lambda x: F.avg_pool1d(x[0], 3, 2, 1),
+                lambda x: F.avg_pool2d(x, 2, ceil_mode=True),
+                lambda x: F.max_pool1d(x[0], 2),
+                lambda x: F.max_pool2d(x, 3, 2, 1),
+                lambda x: F.adaptive_avg_pool1d(x[0], 1),
+                lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
+                lambda x: F.linear(x[0, :4, 0], WEIGHT[..., 0, 0]),
+            )
+        )
+    },
+    **{
+        f"product {number}": (torch.matmul, (torch.randn(shape), torch.randn(other)))
+        for number, (shape, other) in enumerate(
+            (
+                ((4,), (4,)),
+                ((4,), (4, 3)),
+                ((4,), (2, 4, 3)),
+                ((3, 4), (4,)),
+                ((2, 3, 4), (4,)),
+                ((2, 3, 4), (4, 5)),
+                ((2, 1, 3, 4), (3, 4, 5)),
+            )
+        )
+    },
     **{
         f"addmm {beta} {alpha}": (
             lambda b, x, y, beta=beta, alpha=alpha: torch.addmm(b, x, y, beta=beta, alpha=alpha),

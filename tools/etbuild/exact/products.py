@@ -110,10 +110,44 @@ def _sum(x: Any, y: Any, *, alpha: Any = 1) -> Any:
     return x + y.to(torch.result_type(x, y)) * alpha
 
 
+def _has_other_batches(node: Node) -> bool:
+    """Tells whether a product is of vectors, or of matrices in other batches than the second's."""
+    x, y = (source.meta["val"].shape for source in node.args[:2])  # type: ignore[union-attr]
+    return min(len(x), len(y)) < 2 or x[:-2] != y[:-2]  # noqa: PLR2004: a matrix's dimensions
+
+
+def _product_of_equal_batches(x: Any, y: Any) -> Any:
+    import torch
+
+    is_row, is_column = x.dim() == 1, y.dim() == 1
+    x = x.unsqueeze(0) if is_row else x
+    y = y.unsqueeze(1) if is_column else y
+    batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    product = torch.matmul(x.expand(*batch, *x.shape[-2:]), y.expand(*batch, *y.shape[-2:]))
+    product = product.squeeze(-1) if is_column else product
+    return product.squeeze(-1 if is_column else -2) if is_row else product
+
+
+def _has_computed_weights(node: Node) -> bool:
+    """Tells of a layer whose graph reads weights as attributes whether its own are others."""
+    return node.args[1].op != "get_attr"  # type: ignore[union-attr]
+
+
+def _layer_as_product(x: Any, weight: Any, bias: Any = None) -> Any:
+    product = _product_of_equal_batches(x, weight.t())
+    return product if bias is None else product + bias
+
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "addmm": (Rule(("addmm.default",), _has_factors, _addmm),),
+    "computed_weights": (
+        Rule(("linear.default",), _has_computed_weights, _layer_as_product, whole=True),
+    ),
     "einsum": (Rule(("einsum.default",), _is_plain_einsum, _einsum),),
     "first_number": (Rule(("add.Tensor",), _adds_to_one, _sum),),
+    "product_batches": (
+        Rule(("matmul.default",), _has_other_batches, _product_of_equal_batches, whole=True),
+    ),
     "sum_factor": tuple(
         Rule((name,), _has_sum_factor, _sum_with(name))
         for name in ("add.Tensor", "rsub.Scalar", "rsub.Tensor", "sub.Tensor")
@@ -122,8 +156,10 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 }
 REASONS: Mapping[str, str] = {
     "addmm": "the delegate leaves out the factors",
+    "computed_weights": "its kernels take weights that are stored",
     "einsum": "the delegate moves dimensions of one element wrong",
     "first_number": "the kernel multiplies the single number by the factor, not the other tensor",
+    "product_batches": "its kernel takes matrices in equal batches",
     "sum_factor": "the delegate leaves out the factor",
     "zero_factor": "the kernel makes NaN of an infinity or a NaN that counts for nothing",
 }

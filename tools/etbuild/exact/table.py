@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from etbuild.exact import (
     activations,
     attention,
+    batches,
     corners,
     halves,
     layouts,
@@ -23,6 +24,7 @@ from etbuild.exact.rule import Rule
 _GROUPS = (
     activations,
     attention,
+    batches,
     corners,
     halves,
     layouts,

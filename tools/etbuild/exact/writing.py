@@ -35,6 +35,8 @@ def write_out(*names: str) -> WriteOut:
           shuffled pixels of tensors whose channels lie last; `lerp` and `index_fill` of any that
           are not in rows.
         "circular_padding": circular padding, as parts that are joined.
+        "computed_weights": linear layers whose weights are computed or given, as products of
+          matrices, before they are quantized.
         "double_remainder": `%` of 64-bit floats.
         "einsum": `torch.einsum` of two tensors, as a product of matrices.
         "elu": ELU with factors, SELU and CELU, as sums and products of it.
@@ -64,6 +66,8 @@ def write_out(*names: str) -> WriteOut:
           types, and multiples of booleans that are added by index.
         "narrow_copy": copies of a part, as a slice and a copy.
         "negative_padding": padding that cuts off, as slices, and that of what `fold` gives.
+        "no_batch": linear layers, convolutions and pooling without a dimension for the batch, as
+          those of a batch of one.
         "no_dimension": reductions over an empty list of dimensions, as those over all.
         "non_blocking": copies that do not wait, as those that do.
         "norm_dimensions": `rms_norm` over several dimensions, as one over all of them at once.
@@ -72,6 +76,7 @@ def write_out(*names: str) -> WriteOut:
         "one_order": copies with the channels last that have rows first as well or have five
           dimensions, with rows first.
         "padded_average": averages over windows whose padding counts, as a padding and averages.
+        "product_batches": `torch.matmul` of vectors, and of matrices in batches of different sizes.
         "rank": permutations of more than four dimensions of which some have one element only, as
           permutations of the others, and those that move such dimensions only, as views.
         "reflection_pad": as slices that are turned and joined.
@@ -246,6 +251,12 @@ def _replace(node: Node, function: Callable[..., Any], whole: bool = False) -> i
             if made.op == "call_function" and made is not last:
                 nodes[made] = node.graph.node_copy(made, nodes.__getitem__)
                 nodes[made].meta = {**node.meta, "val": made.meta["val"]}
+    # Where the operator is one of those that replace it, quantizers must not take others for it.
+    others = [(last, node), *((made, nodes[made]) for made in nodes if made.op == "call_function")]
+    if any(made.target is node.target for made, _ in others):
+        for made, other in others:
+            if made.target is not node.target:
+                other.meta["source_fn_stack"] = [(other.name, made.target)]
     # The node stays, as the program's signature has its name.
     node.args = pytree.tree_map_only(FxNode, nodes.__getitem__, last.args)
     node.kwargs = pytree.tree_map_only(FxNode, nodes.__getitem__, last.kwargs)
