@@ -21,7 +21,7 @@ from etbuild import (
     weight_only,
     write_out,
 )
-from etbuild.biases import own_biases
+from etbuild.biases import own_biases, own_row_weights
 from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import (
     AddmmConfig,
@@ -65,6 +65,7 @@ from xnnpack_layouts import (
     keeps_layout,
     users_of_other_layout,
 )
+from xnnpack_weights import own_layouts
 
 _why = WhyNoPartition(logging.getLogger(__name__))
 # Settings of the quantizers of upstream's recipes, of which ours take more in dynamic ones.
@@ -176,12 +177,12 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         recipe.quantization_recipe.quantizers = [_Quantizer().set_global(settings)]
         recipe.quantization_recipe.is_qat = ctx.qat
         folds = [] if ctx.qat else [fold_constants]
-        biases = [] if _PT2E[kind]["is_dynamic"] else [own_biases]
+        biases = [] if _PT2E[kind]["is_dynamic"] else [own_biases, own_row_weights]
         recipe.quantization_recipe.pre_prepare_passes = [*folds, *biases]
         if _PT2E[kind]["is_dynamic"]:
             recipe.quantization_recipe.post_convert_passes = [_split_dynamic]
     exact = write_out(*ctx.exact("addmm", "gelu"), "hardtanh")
-    recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact]
+    recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact, own_layouts]
     if ctx.options.boolean("share_mutable_buffers", default=False):
         share_mutable_buffers(recipe, ctx.label)
     return recipe

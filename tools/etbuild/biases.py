@@ -79,6 +79,23 @@ def own_weights(graph: GraphModule) -> GraphModule:
     return graph
 
 
+def own_row_weights(graph: GraphModule) -> GraphModule:
+    """Gives each convolution over rows weights of its own: a pass for `QuantizationRecipe`.
+
+    Of two calls that share them upstream's quantizers may leave one in float.
+
+    Args:
+      graph: of ATen operators, before it is quantized; it is changed.
+    """
+    for weight in [node for node in graph.graph.nodes if node.op == "get_attr"]:
+        calls = [user for user in weight.users if _PLACES.get(_operator(user)) == 2]
+        calls = [call for call in calls if call.args[1] is weight and "1d" in _operator(call)]
+        for number, call in enumerate(calls[1:], 1):
+            call.update_arg(1, _own(graph, weight, f"row{number}", call))
+    graph.recompile()
+    return graph
+
+
 def fold_norms(graph: GraphModule) -> GraphModule:
     """Folds batch norms into the convolutions before them that torchao fails with.
 

@@ -276,3 +276,34 @@ def test_hooks_of_linear_layers(tmp_path: Path) -> None:
     # A strict export has no module around what a hook calls.
     [got] = outputs(net, (x,), "fp32", tmp_path, strict=False)
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+class Tied(torch.nn.Module):
+    """Weights that convolutions of both directions read, and a product beside one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.nn.Parameter(torch.randn(6, 8, 3) * 0.2)
+        self.picture = torch.nn.Parameter(torch.randn(6, 8, 3, 3) * 0.1)
+        self.called = torch.nn.Conv1d(8, 8, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(1, 8, 12) and (1, 8, 9, 7)"""
+        narrow = F.conv1d(x, self.rows).relu()
+        wide = F.conv_transpose1d(narrow, self.rows, stride=2)
+        again = F.conv_transpose2d(F.conv2d(y, self.picture).relu(), self.picture)
+        products = narrow.mT @ self.rows.flatten(1)
+        return wide, again, products, self.called(self.called(x).relu())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "least"),
+    [("fp32", 100), ("int8_dynamic_per_channel", 25), ("int8_static_per_channel", 25)],
+)
+def test_weights_of_several_layouts(recipe: str, least: float, tmp_path: Path) -> None:
+    """XNNPACK would hand all readers of a weight the layout of the first one."""
+    torch.manual_seed(0)
+    net, inputs = Tied(), (torch.randn(1, 8, 12), torch.randn(1, 8, 9, 7))
+    for got, want in zip(outputs(net, inputs, recipe, tmp_path), net(*inputs), strict=True):
+        noise = (got - want).square().sum() / want.square().sum()
+        assert -10 * noise.log10() > least

@@ -113,7 +113,7 @@ def _sum(x: Any, y: Any, *, alpha: Any = 1) -> Any:
 def _has_other_batches(node: Node) -> bool:
     """Tells whether a product is of vectors, or of matrices in other batches than the second's."""
     x, y = (source.meta["val"].shape for source in node.args[:2])  # type: ignore[union-attr]
-    return min(len(x), len(y)) < 2 or x[:-2] != y[:-2]  # noqa: PLR2004: a matrix's dimensions
+    return 1 in (len(x), len(y)) or x[:-2] != y[:-2]
 
 
 def _product_of_equal_batches(x: Any, y: Any) -> Any:
