@@ -36,6 +36,16 @@ class Products(replace_ops.ReplaceMMWithAddMMPass):  # type: ignore[misc]
         return bool(is_of_floats and super().maybe_remove_or_replace(node))
 
 
+class WholeWindows(replace_ops.ReplaceTrivialConvWithLinear):  # type: ignore[misc]
+    """Makes layers of convolutions over all of a picture; upstream's fails on sizes that vary."""
+
+    def maybe_remove_or_replace(self, node: Node) -> bool:
+        """Replaces a node."""
+        shapes = (value.shape for value in (node.args[0].meta["val"], node.meta["val"]))
+        is_known = all(isinstance(size, int) for shape in shapes for size in shape)
+        return bool(is_known and super().maybe_remove_or_replace(node))
+
+
 def count_from_start(graph_module: GraphModule) -> PassResult:
     """Counts the dimensions of permutations from the start: upstream's passes compare them so."""
     changed = False

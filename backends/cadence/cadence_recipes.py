@@ -26,7 +26,13 @@ from torchao.quantization.pt2e import allow_exported_model_train_eval
 if not hasattr(typing, "override"):
     typing.override = typing_extensions.override
 
-from cadence_passes import Products, ResultShapes, ScalarTensors, count_from_start
+from cadence_passes import (
+    Products,
+    ResultShapes,
+    ScalarTensors,
+    WholeWindows,
+    count_from_start,
+)
 from executorch.backends.cadence.aot import (
     compiler,
     compiler_funcs,
@@ -136,6 +142,7 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
         own = {
             replace_ops.ReplaceMMWithAddMMPass: Products,
             replace_ops.ReplaceScalarTensorWithFullPass: ScalarTensors,
+            replace_ops.ReplaceTrivialConvWithLinear: WholeWindows,
         }
         classes = [
             own.get(made, made)

@@ -274,7 +274,7 @@ _ONLY = {
     "modulated": ["arm", "cortex_m", "openvino", "qualcomm", "vulkan", "xnnpack"],
     "relative": ["arm", "mlx", "portable", "qualcomm", "xnnpack"],
     "several": ["arm", "mlx", "portable", "vulkan"],
-    "signals": ["portable", "vulkan", "xnnpack"],
+    "signals": ["cadence", "portable", "vulkan", "xnnpack"],
     "smoothed": ["arm", "cadence", "mlx", "portable", "qualcomm"],
     "tied": ["mlx", "portable"],
     "volumes": ["cortex_m", "portable", "xnnpack"],
