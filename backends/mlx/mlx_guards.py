@@ -99,13 +99,30 @@ def repeat_joint_keys(attention: Any) -> None:
 
 def _checked(inner: Callable[..., Any], check: Callable[[Node], bool]) -> Callable[..., Any]:
     def handler(builder: Any, node: Node) -> Any:
-        of_nothing = operators.is_empty(node) or _is_along_nothing(node)
-        if of_nothing or _lacks_batches(node) or not check(node):
+        wrong = (_is_along_nothing, _is_of_integers, _fills_beyond, _lacks_batches)
+        if operators.is_empty(node) or any(tell(node) for tell in wrong) or not check(node):
             raise NotImplementedError("MLX would compute something else for these arguments")
-        return inner(builder, node)
+        given = inner(builder, node)
+        if operators.packet(node) in _GIVING_PLACES:
+            _sign(builder, node, given)
+        return given
 
     handler.is_ours = True  # type: ignore[attr-defined]
     return handler
+
+
+def _sign(builder: Any, node: Node, given: Any) -> None:
+    """Gives places in a tensor torch's type: MLX's have no sign, nor what is computed with them."""
+    from executorch.backends.mlx.builder.op_helpers import torch_dtype_to_scalar_type
+    from executorch.backends.mlx.serialization.mlx_graph_schema import AsTypeNode
+
+    slots = given if isinstance(given, tuple | list) else [given]
+    read = {user.args[1] for user in node.users} if len(slots) > 1 else {0}
+    for place, (slot, value) in enumerate(zip(slots, operators.values(node), strict=True)):
+        if place in read and not value.is_floating_point():
+            tensor = builder.slot_to_tid(slot)
+            kind = torch_dtype_to_scalar_type(value.dtype)
+            builder.emit(AsTypeNode(x=tensor, out=tensor, scalar_type=kind))
 
 
 def partitioner(upstream: ModuleType) -> Any:
@@ -234,6 +251,24 @@ def _is_along_nothing(node: Node) -> bool:
     return operators.inputs(node)[0].dim() == 0 or node.args[1:3] == (None, True)
 
 
+def _is_of_integers(node: Node) -> bool:
+    """Tells whether integers or booleans are given to what MLX computes of floats only.
+
+    What counts booleans stays boolean there.
+    """
+    name, given = operators.packet(node), operators.inputs(node)
+    if name in _OF_FLOATS:
+        return not all(tensor.is_floating_point() for tensor in given)
+    counts = any(map(operators.is_whole, operators.values(node)))
+    return name in _COUNTING and counts and all(t.dtype == torch.bool for t in given)
+
+
+def _fills_beyond(node: Node) -> bool:
+    """Tells whether a whole number is beyond those that a payload holds."""
+    numbers = [value for value in node.args if isinstance(value, int)]
+    return operators.packet(node) in _FILLING and any(abs(n) > _EXACT for n in numbers)
+
+
 def _lacks_batches(node: Node) -> bool:
     """Tells whether a window moves over a tensor that has no dimension for the batch: MLX fails."""
     window = _WINDOW.match(operators.packet(node))
@@ -305,11 +340,6 @@ def _cuts_off(node: Node) -> bool:
     return _fits(padding, dilation, node.args[1])
 
 
-def _is_of_floats(node: Node) -> bool:
-    """MLX multiplies no matrices of whole numbers."""
-    return bool(node.meta["val"].dtype.is_floating_point)
-
-
 def _keeps_type(node: Node) -> bool:
     """MLX adds up in the type that it is given, where torch takes 64 bits for bytes."""
     return bool(node.args[0].meta["val"].dtype == node.meta["val"].dtype)
@@ -323,30 +353,28 @@ def _fits(padding: Any, dilation: Any, weight: Node) -> bool:
     return all(p <= d * (k - 1) for p, d, k in zip(*several, sizes, strict=True))
 
 
+_OF_FLOATS = frozenset(
+    {
+        *("_log_softmax", "_softmax", "addmm", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d"),
+        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"),
+        *("linalg_vector_norm", "linear", "logsumexp", "matmul", "mean", "mm", "std", "var"),
+    }
+)
+_COUNTING = frozenset({"add", "cumsum", "mul", "pow", "square", "sub"})
+_GIVING_PLACES = frozenset({"argmax", "argmin", "argsort", "sort", "topk"})
 _ALONG = frozenset(
     {
         *("_log_softmax", "_softmax", "all", "amax", "amin", "any", "argmax", "argmin", "argsort"),
-        *(
-            "cumsum",
-            "flip",
-            "logsumexp",
-            "max",
-            "mean",
-            "min",
-            "prod",
-            "roll",
-            "sort",
-            "std",
-            "sum",
-        ),
-        *("topk", "var"),
+        *("cumsum", "flip", "logsumexp", "max", "mean", "min", "prod", "roll", "sort", "std"),
+        *("sum", "topk", "var"),
     }
 )
+# The payload has their number as a double.
+_FILLING = frozenset({"full", "full_like", "scalar_tensor"})
+_EXACT = 2**53
 # Operator to what tells that MLX computes a call of it as torch does.
 _CHECKS: dict[Any, Callable[[Node], bool]] = {
-    _aten.addmm.default: _is_of_floats,
     _aten.argsort.default: _sorts_up,
-    _aten.bmm.default: _is_of_floats,
     _aten.conv_transpose1d.default: _cuts_off,
     _aten.conv_transpose2d.input: _cuts_off,
     _aten.conv_transpose3d.input: _cuts_off,
@@ -354,11 +382,9 @@ _CHECKS: dict[Any, Callable[[Node], bool]] = {
     _aten.copy.default: _copies_alike,
     _aten.cumsum.default: _keeps_type,
     _aten.index.Tensor: _picks_first_axes,
-    _aten.matmul.default: _is_of_floats,
     _aten.max_pool1d_with_indices.default: _gives_values_only,
     _aten.max_pool2d_with_indices.default: _gives_values_only,
     _aten.max_pool3d_with_indices.default: _gives_values_only,
-    _aten.mm.default: _is_of_floats,
     _aten.repeat_interleave.self_int: _repeats_along,
     _aten.rms_norm.default: _has_epsilon,
     _aten.sort.default: _sorts_up,

@@ -61,10 +61,40 @@ def lowered(function: Callable[..., Any], x: torch.Tensor = X) -> tuple[set[str]
         (lambda x: x.int().copy_(x * 2), "copy"),
         (lambda x: F.avg_pool2d(x[0], 2), "avg_pool2d"),
         (lambda x: F.conv1d(x[0, 0], torch.ones(2, 4, 3)), "convolution"),
+        (lambda x: F.linear(x.long(), torch.ones(2, 6, dtype=torch.int64)), "mm"),
+        (lambda x: (x > 0).cumsum(1) * 2, "cumsum"),
     ],
 )
 def test_what_stays(function: Callable[..., Any], operator: str) -> None:
     assert operator in lowered(function)[0]
+
+
+@pytest.mark.parametrize("function", [torch.argmax, lambda x: x.argsort(1), lambda x: x.sort(1)[1]])
+def test_places_get_a_sign(function: Callable[..., Any]) -> None:
+    handler = mlx_guards._checked(_Builder.handle, lambda _: True)
+    graph = torch.export.export(Function(function), (X,)).run_decompositions({}).graph
+    [node] = [n for n in graph.nodes if operators.packet(n) in ("argmax", "argsort", "sort")]
+    builder = _Builder()
+    handler(builder, node)
+    [cast] = builder.emitted
+    assert type(cast).__name__ == "AsTypeNode" and cast.x == cast.out
+
+
+class _Builder:
+    """A program's builder, as far as handlers of places use it."""
+
+    def __init__(self) -> None:
+        self.emitted: list[Any] = []
+
+    def handle(self, node: Any) -> Any:
+        count = len(operators.values(node))
+        return [*range(count)] if count > 1 else 0
+
+    def slot_to_tid(self, slot: int) -> int:
+        return slot
+
+    def emit(self, node: Any) -> None:
+        self.emitted.append(node)
 
 
 def test_repetition_without_a_dimension_is_written_out() -> None:
