@@ -159,7 +159,10 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
         name=name,
         quantization_recipe=quantization,
         # Its averages take batches only, and leave out what a window has of the padding.
-        aten_transform_passes=[write_out("no_batch"), write_out("padded_average"), fused],
+        aten_transform_passes=[
+            *(write_out(rule) for rule in ("no_batch", "padded_average", "product_type")),
+            fused,
+        ],
         lowering_recipe=LoweringRecipe(
             edge_compile_config=EdgeCompileConfig(
                 _skip_dim_order=True,

@@ -75,7 +75,7 @@ def _reading(node: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def _layout(call: Node, weight: Node) -> Hashable:
-    """What tells layouts apart; None: it is no weight of a convolution."""
+    """A key of the layout that a call reads; None: it is no weight of a convolution."""
     name = str(call.target)
     if not name.startswith("aten.conv") or call.args[1] is not weight:
         return None

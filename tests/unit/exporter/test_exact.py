@@ -55,6 +55,7 @@ DELEGATES = (
         "norm_dimensions",
         "padded_average",
         "product_batches",
+        "product_type",
         "rank",
         "reflection_pad",
         "sum_factor",
@@ -136,6 +137,11 @@ def _shifted(x: torch.Tensor) -> torch.Tensor:
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "squares of booleans": (lambda x: (x > 0).square(), (torch.randn(3, 4),)),
+    "products of one type": (
+        lambda x: (x.int() * 0.5, (x > 0) * 3, x.to(torch.int8) * 100, 3 * x[0, 0], x.long() * 2),
+        (torch.randn(3, 4) * 9,),
+    ),
     **{
         f"without a batch {number}": (function, (torch.randn(4, 6, 5),))
         for number, function in enumerate(

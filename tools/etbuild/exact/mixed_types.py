@@ -139,6 +139,21 @@ def _in_floats(operator: str) -> Callable[..., Any]:
     return function
 
 
+def _takes_number(node: Node) -> bool:
+    """Tells whether a number and what holds no floats, or is single, are multiplied."""
+    operands = [value for value in node.args if hasattr(value, "meta")]
+    values = [operand.meta["val"] for operand in operands]
+    return len(values) == 1 and (not values[0].dtype.is_floating_point or values[0].dim() == 0)
+
+
+def _product_of_one_type(x: Any, y: Any) -> Any:
+    import torch
+
+    x, y = (y, x) if isinstance(x, int | float) else (x, y)
+    dtype = torch.result_type(x, y)
+    return x.to(dtype) * torch.full((), y, dtype=dtype)
+
+
 def _has_fraction_as_bound(node: Node) -> bool:
     x = node.args[0].meta["val"]
     is_whole = not x.dtype.is_floating_point and not x.dtype.is_complex
@@ -184,6 +199,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         *(Rule((name,), _has_two_types, _of_first_type(name)) for name in _LIKE_FIRST),
         *(Rule((name,), _has_two_types, _of_widest_type(name)) for name in (*_NORMS, *_LOSSES)),
     ),
+    "product_type": (Rule(("mul.Tensor",), _takes_number, _product_of_one_type),),
     "scalar_type": (
         *(Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
         *(Rule((name,), _has_fraction_as_bound, _bounded(name)) for name in _BOUNDED),
@@ -192,5 +208,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 REASONS: Mapping[str, str] = {
     "index_type": "the kernel takes 64-bit indices only",
     "mixed_types": "upstream gives the operands no common type",
+    "product_type": "the delegate's lowering gives the number a type and a dimension of its own",
     "scalar_type": "the kernel refuses a fraction beside whole numbers",
 }

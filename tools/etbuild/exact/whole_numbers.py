@@ -163,10 +163,10 @@ def _raises_booleans(node: Node) -> bool:
     import torch
 
     is_boolean = node.args[0].meta["val"].dtype == torch.bool  # type: ignore[union-attr]
-    return bool(is_boolean and type(node.args[1]) is int)
+    return bool(is_boolean and all(type(value) is int for value in node.args[1:]))
 
 
-def _power_of_booleans(x: Any, exponent: int) -> Any:
+def _power_of_booleans(x: Any, exponent: int = 2) -> Any:
     import torch
 
     x = x.to(torch.result_type(x, exponent))
@@ -216,7 +216,9 @@ _MADE_OF_REMAINDERS = (
 )
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    "boolean_power": (Rule(("pow.Tensor_Scalar",), _raises_booleans, _power_of_booleans),),
+    "boolean_power": (
+        Rule(("pow.Tensor_Scalar", "square.default"), _raises_booleans, _power_of_booleans),
+    ),
     "byte_numbers": tuple(
         Rule((name,), _has_other_number, _with_bytes(name)) for name in _OF_BYTES
     ),

@@ -77,6 +77,7 @@ def write_out(*names: str) -> WriteOut:
           dimensions, with rows first.
         "padded_average": averages over windows whose padding counts, as a padding and averages.
         "product_batches": `torch.matmul` of vectors, and of matrices in batches of different sizes.
+        "product_type": products of a number and integers, booleans or single floats.
         "rank": permutations of more than four dimensions of which some have one element only, as
           permutations of the others, and those that move such dimensions only, as views.
         "reflection_pad": as slices that are turned and joined.
