@@ -10,6 +10,7 @@ Each takes these options:
 from __future__ import annotations
 
 import logging
+import math
 import operator
 
 import torch
@@ -23,6 +24,7 @@ from etbuild import (
 )
 from etbuild.biases import own_biases, own_row_weights
 from etlower.replacing import replaced
+from executorch.backends.xnnpack._passes.fuse_activation_pass import FuseActivationPass
 from executorch.backends.xnnpack.partition.config import (
     AddmmConfig,
     AvgPoolingConfig,
@@ -47,7 +49,13 @@ from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
 )
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils import OP_TO_ANNOTATOR
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
-from executorch.backends.xnnpack.utils.quant_utils import is_dequant, is_quant
+from executorch.backends.xnnpack.serialization.xnnpack_graph_schema import OutputMinMax
+from executorch.backends.xnnpack.utils.quant_utils import (
+    IS_IMPLICIT_Q_DQ_TAG,
+    is_dequant,
+    is_quant,
+    is_tagged_as_implicit_q_dq,
+)
 from executorch.exir.backend.partitioner import PartitionResult
 from executorch.exir.backend.utils import WhyNoPartition
 from executorch.export import ExportRecipe
@@ -154,6 +162,7 @@ def _computed_weights(ctx: RecipeContext) -> ExportRecipe:
 def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportRecipe:
     """Upstream's recipe of a kind; `values`: the options that it takes and others don't."""
     recipe = ExportRecipe.get_recipe(kind, **values)
+    _fuse_all_bounds(FuseActivationPass)
     for partitioner in recipe.lowering_recipe.partitioners:
         partitioner.__class__ = _XnnpackPartitioner
         configs = partitioner.target_partitioner_configs
@@ -207,9 +216,37 @@ class _XnnpackPartitioner(XnnpackPartitioner):
         )
         with replaced(*checks):
             result = super().partition(exported_program)
+        _convert_at_borders(exported_program.graph)
         _leave_copies(exported_program.graph)
         _split_dequantized(exported_program.graph)
         return result
+
+
+def _fuse_all_bounds(fuse: type[FuseActivationPass]) -> None:
+    """Has upstream's pass take the bounds of all activations behind a layer; once.
+
+    It takes those of the last one, so that what the ones before cut off comes back.
+
+    Args:
+      fuse: upstream's class.
+    """
+    inner = fuse.get_output_min_max_from_activation
+    if getattr(inner, "is_ours", False):
+        return
+
+    def get_bounds(self: FuseActivationPass, activation: Node) -> OutputMinMax:
+        bounds = inner(self, activation)
+        earlier = fuse.get_fused_activation(activation.args[0])
+        if earlier is None:
+            return bounds
+        low, high = float(bounds.output_min), float(bounds.output_max)
+        least, most = (
+            min(max(float(bound), low), high) for bound in (earlier.output_min, earlier.output_max)
+        )
+        return OutputMinMax(least, "+inf" if most == math.inf else most)
+
+    get_bounds.is_ours = True  # type: ignore[attr-defined]
+    fuse.get_output_min_max_from_activation = get_bounds
 
 
 _upstreams_fits = XNNPartitionerConfig.check_common_constraints
@@ -222,6 +259,30 @@ def _fits(self: XNNPartitionerConfig, node: Node, ep: ExportedProgram) -> bool:
         _why(node, reason=f"XNNPACK's tensors have at most {_MOST_DIMENSIONS} dimensions")
         return False
     return bool(_upstreams_fits(self, node, ep))
+
+
+def _convert_at_borders(graph: Graph) -> None:
+    """Has delegates convert what they exchange.
+
+    Upstream takes the conversions around a layer for a part of it, also if it then leaves the layer
+    out: the delegate would leave out the conversion, and hand out memory that it did not write.
+    """
+    for node in list(graph.nodes):
+        tag = node.meta.get("delegation_tag")
+        if tag is None or not is_tagged_as_implicit_q_dq(node):
+            continue
+        if is_quant(node) and node.args[0].meta.get("delegation_tag") != tag:
+            del node.meta[IS_IMPLICIT_Q_DQ_TAG]
+        outside = [user for user in node.users if user.meta.get("delegation_tag") != tag]
+        if not is_dequant(node) or not outside:
+            continue
+        with graph.inserting_after(node):
+            converted = graph.node_copy(node)
+        del converted.meta[IS_IMPLICIT_Q_DQ_TAG]
+        for user in outside:
+            user.replace_input_with(node, converted)
+        if not node.users:
+            graph.erase_node(node)
 
 
 def _leave_copies(graph: Graph) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,6 +108,56 @@ def test_quantized_batch_norms(recipe: str, tmp_path: Path) -> None:
     for value, want in zip(outputs(net, (x,), recipe, tmp_path), net(x), strict=True):
         noise = (value - want).square().sum() / want.square().sum()
         assert -10 * noise.log10() > 25
+
+
+class Scores(torch.nn.Module):
+    """Products of tensors, which stay with ExecuTorch, of a layer that does not."""
+
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(33, 8)
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x of (5, 33)"""
+        return self.function(self.layer(x))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x @ x.transpose(-1, -2),
+        lambda x: x.transpose(-1, -2) @ x,
+        lambda x: F.linear(x, x.relu()).relu(),
+    ],
+)
+def test_what_leaves_a_part_is_converted(
+    function: Callable[..., torch.Tensor], tmp_path: Path
+) -> None:
+    """A product that is refused takes its conversions for its own: they would be left out."""
+    torch.manual_seed(0)
+    x, net = torch.randn(5, 33), Scores(function)
+    [got] = outputs(net, (x,), "int8_static_per_channel", tmp_path)
+    noise = (got - net(x)).square().sum() / net(x).square().sum()
+    assert -10 * noise.log10() > 25
+
+
+def test_the_bounds_of_all_activations_hold(tmp_path: Path) -> None:
+    """Upstream's pass takes the last one's only."""
+    bounds = [(0.0, 6.0), (-0.5, 1.5), (0.1, 0.4), (-2.0, -1.0)]
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            chains = [
+                F.hardtanh(F.hardtanh(x + n, *first), *last)
+                for n, (first, last) in enumerate(itertools.permutations(bounds, 2))
+            ]
+            return [*chains, F.hardtanh(F.relu(x * 2), -0.5, 0.5), F.relu(F.hardtanh(x - 1, -2, 1))]
+
+    x = torch.linspace(-14, 8, 24).view(4, 6)
+    got = outputs(Net(), (x,), "fp32", tmp_path)
+    torch.testing.assert_close(got, Net()(x))
 
 
 def _copies(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
