@@ -71,8 +71,14 @@ class Taken(OperatorSupportBase):
             operators.packet(node) in _ROUNDING or not (self._has_integers or _computes(node))
         ):
             return False
+        if operators.packet(node) in _OF_NUMBERS and _gives_booleans(node):
+            return False
         is_other = _approximates(node) or _rounds(node) or _adds_by_place(node)
         return not (is_other or _gives_places(node) or _pools_or_resizes_otherwise(node))
+
+
+def _gives_booleans(node: torch.fx.Node) -> bool:
+    return any(each.dtype == torch.bool for each in operators.values(node))
 
 
 def _computes(node: torch.fx.Node) -> bool:
@@ -82,10 +88,13 @@ def _computes(node: torch.fx.Node) -> bool:
 
 # Through floats in all profiles.
 _ROUNDING = frozenset({"div", "sum"})
+# Of booleans they make a graph that is invalid.
+_OF_NUMBERS = frozenset({"tril", "triu"})
 _MOVING = frozenset(
     {
         *("cat", "constant_pad_nd", "expand_copy", "flip", "index_put", "pad", "permute_copy"),
-        *("repeat", "scatter", "select_copy", "slice_copy", "split_copy"),
+        *("repeat", "scatter", "select_copy", "select_scatter", "slice_copy", "slice_scatter"),
+        "split_copy",
         *("split_with_sizes_copy", "squeeze_copy", "stack", "transpose_copy", "tril", "triu"),
         *("unbind_copy", "unsqueeze_copy", "view_copy"),
     }

@@ -99,7 +99,10 @@ def repeat_joint_keys(attention: Any) -> None:
 
 def _checked(inner: Callable[..., Any], check: Callable[[Node], bool]) -> Callable[..., Any]:
     def handler(builder: Any, node: Node) -> Any:
-        wrong = (_is_along_nothing, _is_of_integers, _fills_beyond, _lacks_batches)
+        wrong = (
+            *(_is_along_nothing, _is_of_integers, _fills_beyond, _has_other_type),
+            _lacks_batches,
+        )
         if operators.is_empty(node) or any(tell(node) for tell in wrong) or not check(node):
             raise NotImplementedError("MLX would compute something else for these arguments")
         given = inner(builder, node)
@@ -269,6 +272,12 @@ def _fills_beyond(node: Node) -> bool:
     return operators.packet(node) in _FILLING and any(abs(n) > _EXACT for n in numbers)
 
 
+def _has_other_type(node: Node) -> bool:
+    """Tells whether a tensor has a type that MLX lacks: upstream looks at none of a list."""
+    tensors = [*operators.inputs(node), *operators.values(node)]
+    return any(tensor.dtype in _LACKED for tensor in tensors)
+
+
 def _lacks_batches(node: Node) -> bool:
     """Tells whether a window moves over a tensor that has no dimension for the batch: MLX fails."""
     window = _WINDOW.match(operators.packet(node))
@@ -290,9 +299,15 @@ def _removes_ones(node: Node) -> bool:
 
 
 def _picks_first_axes(node: Node) -> bool:
-    """MLX takes whole numbers; what several of them pick comes first, wherever they are."""
+    """MLX takes whole numbers; what several of them pick comes first, wherever they are.
+
+    Upstream takes one that has as many dimensions as the tensor for places along its axis.
+    """
     places = [place for place, index in enumerate(node.args[1]) if index is not None]
     dtypes = {node.args[1][place].meta["val"].dtype for place in places}
+    ranks = [each.meta["val"].dim() for each in (node.args[0], node.args[1][places[0]])]
+    if len(places) == 1 and ranks[0] == ranks[1] > 1:
+        return False
     is_first = len(places) == 1 or places == list(range(len(places)))
     return is_first and dtypes <= {torch.int32, torch.int64}
 
@@ -345,6 +360,16 @@ def _keeps_type(node: Node) -> bool:
     return bool(node.args[0].meta["val"].dtype == node.meta["val"].dtype)
 
 
+def _is_added_up_in_its_type(node: Node) -> bool:
+    """MLX adds whole numbers up in 32 bits, where torch takes 64."""
+    return bool(node.args[0].meta["val"].dtype != torch.int32) or _keeps_type(node)
+
+
+def _is_multiplied_in_its_type(node: Node) -> bool:
+    """MLX multiplies whole numbers in 32 bits, where torch takes 64."""
+    return bool(node.args[0].meta["val"].dtype == torch.bool) or _keeps_type(node)
+
+
 def _fits(padding: Any, dilation: Any, weight: Node) -> bool:
     sizes = weight.meta["val"].shape[2:]
     wide = [padding] * len(sizes) if isinstance(padding, int) else padding
@@ -362,6 +387,7 @@ _OF_FLOATS = frozenset(
 )
 _COUNTING = frozenset({"add", "cumsum", "mul", "pow", "square", "sub"})
 _GIVING_PLACES = frozenset({"argmax", "argmin", "argsort", "sort", "topk"})
+_LACKED = frozenset((torch.float64, torch.int16, torch.uint16, torch.uint64))
 _ALONG = frozenset(
     {
         *("_log_softmax", "_softmax", "all", "amax", "amin", "any", "argmax", "argmin", "argsort"),
@@ -385,12 +411,16 @@ _CHECKS: dict[Any, Callable[[Node], bool]] = {
     _aten.max_pool1d_with_indices.default: _gives_values_only,
     _aten.max_pool2d_with_indices.default: _gives_values_only,
     _aten.max_pool3d_with_indices.default: _gives_values_only,
+    _aten.prod.default: _is_multiplied_in_its_type,
+    _aten.prod.dim_int: _is_multiplied_in_its_type,
     _aten.repeat_interleave.self_int: _repeats_along,
     _aten.rms_norm.default: _has_epsilon,
     _aten.sort.default: _sorts_up,
     _aten.squeeze.dims: _removes_ones,
     _aten.squeeze_copy.dims: _removes_ones,
     _aten.std.correction: _corrects_by_whole_number,
+    _aten.sum.default: _is_added_up_in_its_type,
+    _aten.sum.dim_IntList: _is_added_up_in_its_type,
     _aten.topk.default: _finds_largest,
     _aten.var.correction: _corrects_by_whole_number,
 }

@@ -37,7 +37,7 @@ _OF_FLOATS = frozenset({"abs", "isinf", "isnan", "pow", "sign"})
 _ROUNDING = frozenset(
     {
         *("addmm", "amax", "amin", "bmm", "cumsum", "div", "floor_divide", "fmod", "masked_fill"),
-        *("max", "mean", "min", "mm", "prod", "remainder", "sum", "where"),
+        *("max", "mean", "min", "mm", "prod", "relu", "remainder", "sum", "where"),
     }
 )
 # OpenVINO computes 64-bit whole numbers in 32 bits, which hold places in a tensor.

@@ -36,6 +36,10 @@ def is_computed_otherwise(node: Node, name: str) -> bool:
     # They end the simulator, or come back as 32 bits.
     if operators.is_empty(node) or any(tensor.dtype == torch.float64 for tensor in tensors):
         return True
+    if packet.removesuffix("_copy") in _MOVES and _is_whole(node) and not _is_index(node):
+        return True
+    if packet in _JOINING and _joins_activations(node):
+        return True
     return _CHECKS.get(packet, _never)(node)
 
 
@@ -372,11 +376,62 @@ def _is_whole(node: Node) -> bool:
     return any(map(operators.is_whole, operators.values(node)[:1]))
 
 
+def _is_index(node: Node) -> bool:
+    """Tells whether all that is read of whole numbers are places in a tensor."""
+    for user in node.users:
+        packet = operators.packet(user).removesuffix("_copy")
+        if packet in _MOVES | _VIEWS or user.target is operator.getitem:
+            if not _is_index(user):
+                return False
+        elif packet not in _PICKS or user.args[0] is node:
+            return False
+    return True
+
+
+def _joins_activations(node: Node) -> bool:
+    """Tells whether two activations of one value meet in an operator: QNN's compiler ends on it."""
+    joined = node.args[0] if isinstance(node.args[0], list | tuple) else node.args[:2]
+    sources = [source for source in map(_activated, joined) if source is not None]
+    return len(set(sources)) < len(sources)
+
+
+def _activated(node: Any) -> Node | None:
+    """Returns what an activation is a function of; None: the node is no activation."""
+    packet = operators.packet(node) if isinstance(node, Node) else ""
+    if packet.removesuffix("_copy") in _VIEWS:
+        return _activated(node.args[0])
+    if packet in _ACTIVATIONS:
+        return node.args[0]  # type: ignore[no-any-return]
+    if packet != "mul":
+        return None
+    # SiLU, after upstream wrote it as a product.
+    given = [each for each in node.args[:2] if isinstance(each, Node)]
+    gates = [each for each in given if operators.packet(each) == "sigmoid"]
+    return next((each.args[0] for each in gates if each.args[0] in given), None)
+
+
 def _is_with_itself(node: Node) -> bool:
     """Tells whether a tensor is compared with itself, which asks for NaN."""
     return len(node.args) > 1 and node.args[0] is node.args[1]
 
 
+# They move elements, some of them through floats, which hold 24 bits.
+_MOVES = frozenset(
+    {
+        *("cat", "channel_shuffle", "constant_pad_nd", "expand", "flip", "gather", "index"),
+        *("index_select", "pad", "permute", "pixel_shuffle", "pixel_unshuffle", "repeat", "roll"),
+        *("select", "slice", "split", "split_with_sizes", "stack", "transpose", "unbind"),
+    }
+)
+_ACTIVATIONS = frozenset(
+    {
+        *("clamp", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "prelu"),
+        *("_prelu_kernel", "relu", "relu6", "silu"),
+    }
+)
+_JOINING = frozenset(("add", "cat", "div", "maximum", "minimum", "mul", "stack", "sub"))
+_VIEWS = frozenset(("_to", "_to_dim_order", "reshape", "squeeze", "unsqueeze", "view"))
+_PICKS = frozenset(("embedding", "gather", "index", "index_put", "index_select", "scatter"))
 _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # Fractions below 0.5 count as zeros, and a single result gets a dimension.
     **dict.fromkeys(("all", "any"), _always),
@@ -394,7 +449,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # Quotients are rounded down that are just below a whole number.
     **dict.fromkeys(("floor_divide", "fmod", "remainder"), _always),
     # They are right for 24 bits only, and products end at 32.
-    **dict.fromkeys(("cumsum", "mul", "sort", "sum", "topk"), _is_whole),
+    **dict.fromkeys(("amax", "amin", "cumsum", "mul", "sort", "sum", "topk"), _is_whole),
     "index_put": _puts_oddly,
     "index_select": _has_computed_index,
     # It takes NaN for a number.

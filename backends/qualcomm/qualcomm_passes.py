@@ -8,6 +8,7 @@ import torch
 from etbuild.exact import ranges
 from etlower import operators
 from executorch.backends.qualcomm import _passes
+from executorch.backends.qualcomm.utils.constants import QCOM_ORIG_DTYPE
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass, PassResult
 from torch.fx import GraphModule, Node
@@ -31,6 +32,8 @@ def leave_out_passes() -> None:
     _passes.Remove0DTensor.remove_ops = frozenset()
     columns = _passes.DecomposeColIm
     columns.call = _of_blocks(columns.call)
+    integers = _passes.I64toI32
+    integers._preserve_output_dtype = _of_each_result(integers._preserve_output_dtype)
 
 
 class BoundedExponents(ExportPass):  # type: ignore[misc]
@@ -130,6 +133,19 @@ def _of_blocks(call: Any) -> Any:
                 node.target = target
 
     return blocks_only
+
+
+def _of_each_result(preserve: Any) -> Any:
+    """The method, which fails on 64-bit results of an operator that has several."""
+
+    def of_each(self: Any, graph_module: GraphModule) -> None:
+        for node in graph_module.graph.nodes:
+            # What takes one of them out is cast back.
+            if not isinstance(node.meta.get("val"), torch.Tensor):
+                node.meta.pop(QCOM_ORIG_DTYPE, None)
+        preserve(self, graph_module)
+
+    return of_each
 
 
 def _has_blocks(picture: Node, kernel: Any, dilation: Any, padding: Any, stride: Any) -> bool:

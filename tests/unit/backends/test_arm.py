@@ -245,6 +245,8 @@ def test_resizing_and_pooling(function: Callable[..., torch.Tensor], is_taken: b
     ("function", "in_floats", "in_integers"),
     [
         (lambda x: x.flip(0), False, True),
+        (lambda x: torch.slice_scatter(x, x[:, :1] * 2, 1, 1, 2), False, True),
+        (lambda x: (x > 1).tril(), False, False),
         (lambda x: torch.div(x, 3, rounding_mode="floor"), False, False),
         (lambda x: x.sum(0), False, False),
         (lambda x: x * 3, True, True),

@@ -63,6 +63,11 @@ def lowered(function: Callable[..., Any], x: torch.Tensor = X) -> tuple[set[str]
         (lambda x: F.conv1d(x[0, 0], torch.ones(2, 4, 3)), "convolution"),
         (lambda x: F.linear(x.long(), torch.ones(2, 6, dtype=torch.int64)), "mm"),
         (lambda x: (x > 0).cumsum(1) * 2, "cumsum"),
+        # Upstream takes an index of as many dimensions for one along an axis.
+        (lambda x: (x[0, 0] * 2)[PLACES[:2, None]], "index"),
+        (lambda x: (x * 2).int().sum(1), "sum"),
+        (lambda x: (x * 2).int().prod(1), "prod"),
+        (lambda x: torch.stack([x.to(torch.int16), x.to(torch.int16)]), "cat"),
     ],
 )
 def test_what_stays(function: Callable[..., Any], operator: str) -> None:
