@@ -416,6 +416,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x: (x + -3, x - 300, x * -2, torch.fmod(x, -3), torch.add(x, x, alpha=-2)),
         (torch.arange(256, dtype=torch.uint8),),
     ),
+    "bytes between other numbers": (
+        lambda x: (x.clamp(-5, 100), x.clamp(min=-9), x.clamp(max=-200), torch.clamp_min(x, -3)),
+        (torch.arange(256, dtype=torch.uint8),),
+    ),
     **{
         f"shift of {dtype}": (
             lambda x, y: (x << y, x >> y, x << -1, x >> 100, x << 2, x >> 1),

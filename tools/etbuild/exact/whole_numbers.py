@@ -193,8 +193,9 @@ def _sum_along(x: Any, dim: Any, keepdim: bool = False, **named: Any) -> Any:
 
 
 _OF_BYTES = (
-    *("add.Scalar", "add.Tensor", "div.Scalar_mode", "div.Tensor_mode", "fmod.Scalar"),
-    *("floor_divide.Scalar", "floor_divide.default", "mul.Scalar", "mul.Tensor", "rsub.Scalar"),
+    *("add.Scalar", "add.Tensor", "clamp.default", "clamp_max.default", "clamp_min.default"),
+    *("clip.default", "div.Scalar_mode", "div.Tensor_mode", "floor_divide.Scalar"),
+    *("floor_divide.default", "fmod.Scalar", "mul.Scalar", "mul.Tensor", "rsub.Scalar"),
     *("rsub.Tensor", "sub.Scalar", "sub.Tensor"),
 )
 _POWERS = ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
