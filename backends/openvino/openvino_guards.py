@@ -147,9 +147,14 @@ def is_wrong(node: Node) -> bool:
 
 
 def _is_computed_of_bytes(weight: Node) -> bool:
-    """Tells whether a weight is computed of quantized values: OpenVINO's compiler ends on it."""
-    stored = weight.all_input_nodes[0] if "dequantize" in operators.packet(weight) else weight
-    ancestors = [stored] if stored.op == "call_function" else []
+    """Tells whether a weight is computed of quantized values: OpenVINO's compiler ends on it.
+
+    A weight's own scale is none of these.
+    """
+    own = ("quantize", "dequantize")
+    while operators.packet(weight).startswith(own):
+        weight = weight.all_input_nodes[0]
+    ancestors = [weight] if weight.op == "call_function" else []
     for each in ancestors:
         ancestors += [n for n in each.all_input_nodes if n not in ancestors]
     return any("quantize" in operators.packet(each) for each in ancestors)
