@@ -8,6 +8,7 @@ dimension, before a part and behind it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,6 +61,8 @@ _REDUCTIONS = frozenset(
         *("std", "sum", "var"),
     }
 )
+_EXTREMES = frozenset({"amax", "amin", "max", "min"})
+_TAG = "delegation_tag"
 # At a value that follows from no input.
 _STORED = "openvino_stored"
 
@@ -143,6 +146,10 @@ def is_wrong(node: Node) -> bool:
         return True
     if name == "convolution" and _is_computed_of_bytes(node.args[1]):
         return True
+    if name in _EXTREMES and _gets_scale(node):
+        return True
+    if name == "constant_pad_nd" and _follows_reduction(node.args[0]):
+        return True
     return name == "index_put" and (node.args[3:4] == (True,) or node.kwargs.get("accumulate"))
 
 
@@ -158,6 +165,25 @@ def _is_computed_of_bytes(weight: Node) -> bool:
     for each in ancestors:
         ancestors += [n for n in each.all_input_nodes if n not in ancestors]
     return any("quantize" in operators.packet(each) for each in ancestors)
+
+
+def _gets_scale(node: Node) -> bool:
+    """Tells whether a result is quantized, as it is or moved: OpenVINO counts zero in (2025.4)."""
+    users = [*node.users]
+    for user in users:
+        name = operators.packet(user)
+        if name.startswith("quantize"):
+            return True
+        if name in _MOVES or user.target is operator.getitem:
+            users += user.users
+    return False
+
+
+def _follows_reduction(node: Node) -> bool:
+    """Tells whether a value is a reduction's, maybe quantized or moved: OpenVINO pads it wrong."""
+    while "quantize" in (name := operators.packet(node)) or name in _MOVES:
+        node = node.all_input_nodes[0]
+    return name in _REDUCTIONS
 
 
 def _divides_reduced(node: Node) -> bool:
@@ -214,8 +240,17 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
         _mark_stored(exported_program)
         with replaced((upstream, "OpenvinoOperatorsSupport", Supported)):
             result = super().partition(exported_program)
+        _exchange_floats(exported_program)
         exchanged.fit(exported_program, min_rank=1)
         return result
+
+
+def _exchange_floats(program: ExportedProgram) -> None:
+    """Has parts give floats: what reads bytes of another one fails in the first call."""
+    for node in program.graph.nodes:
+        given = node.args[0] if operators.packet(node).startswith("dequantize") else node
+        if operators.packet(given).startswith("quantize") and _TAG in given.meta:
+            node.meta[_TAG] = given.meta[_TAG]
 
 
 def _mark_stored(program: ExportedProgram) -> None:

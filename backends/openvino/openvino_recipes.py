@@ -23,6 +23,7 @@ from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from nncf.experimental.torch.fx.nncf_graph_builder import GraphConverter
 from nncf.torch.model_graph_manager import get_weight_tensor_port_ids
 from torch.export import ExportedProgram
+from torch.fx.node import map_arg
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 # Dimensions of a matrix.
@@ -156,6 +157,7 @@ class _Quantizer(OpenVINOQuantizer):
         with replaced(
             (GraphConverter, "get_edge_params", staticmethod(_edge)),
             (OpenVINOQuantizer, "_get_weight_edge", staticmethod(_weight_edge)),
+            (OpenVINOQuantizer, "_get_edge_or_node", staticmethod(_edge_or_node)),
         ):
             model = super().annotate(model)
         for node in model.graph.nodes:
@@ -181,7 +183,20 @@ def _weight_edge(node: Any, graph: Any) -> tuple[Any, Any]:
     """As upstream's, which looks for constants; what quantizes weights leaves others alone."""
     if get_weight_tensor_port_ids(graph.get_node_by_name(node.name), graph):
         return _stored_weight_edge(node, graph)
-    return node.all_input_nodes[1], node
+    return node.all_input_nodes[:2][-1], node
+
+
+_stored_edge_or_node = OpenVINOQuantizer._get_edge_or_node
+
+
+def _edge_or_node(node: torch.fx.Node, point: Any, graph: Any) -> Any:
+    """As upstream's, which counts an input once that is given twice."""
+    place = getattr(point.insertion_point, "input_port_id", None)
+    if place is None or point.is_weight_quantization_point():
+        return _stored_edge_or_node(node, point, graph)
+    given: list[torch.fx.Node] = []
+    map_arg(node.args, given.append)
+    return given[place], node
 
 
 _edge_of_nncf = GraphConverter.get_edge_params

@@ -92,6 +92,37 @@ def test_what_parts_exchange(net: nn.Module, inputs: Any) -> None:
     assert left(lowered(net, *inputs)) <= copies
 
 
+def test_layers_of_8_bits_go_to_openvino() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5))
+    assert left(lowered(net, PICTURE, recipe="int8")) == set()
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x: x.amax(1, keepdim=True).transpose(2, 3) * 3, "amax"),
+        (lambda x: F.pad((x * 3).mean(3, keepdim=True), (1, 1)), "constant_pad_nd"),
+    ],
+)
+def test_reductions_in_8_bits(function: Any, operator: str) -> None:
+    """OpenVINO computes them wrong where a scale or a padding follows."""
+    assert operator in left(lowered(Function(function), PICTURE, recipe="int8"))
+
+
+def test_inputs_that_are_given_twice() -> None:
+    """Upstream counts them once, and then misses an input."""
+    net = Function(lambda x: torch.where(x > 0, x, x) @ torch.stack([x, x])[0])
+    lowered(net, torch.randn(1, 2, 6, 6), recipe="int8")
+
+
+def test_parts_exchange_floats() -> None:
+    """A part that reads bytes of another one fails in the first call."""
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), Function(lambda x: x.max(3)[0] * x.mean()))
+    nodes = lowered(net, PICTURE, recipe="int8")
+    given = [t for n in nodes if "call_delegate" in str(n.target) for t in operators.values(n)]
+    assert {tensor.dtype for tensor in given} <= {torch.float32, torch.int64}
+
+
 def test_padded_averages_of_8_bits() -> None:
     """The padding is an operator of its own: the average would pad with another number."""
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Hardswish(), nn.AvgPool2d(3, 2, 1, ceil_mode=True))
