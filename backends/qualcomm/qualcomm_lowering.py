@@ -9,6 +9,7 @@ Upstream's partitioner and `preprocess` do the work. What is added here:
   Upstream puts all methods into one, and fails where they have different numbers of partitions.
 - State goes to QNN where one partition of the only method uses it. Upstream hands it to one of
   several partitions, or to a copy of each method, of which only one would see a change.
+- Each partition makes its weights itself, of the integers and scales that it shares with others.
 - What QNN refuses stays with ExecuTorch: operators that upstream's builders fail on, those with
   which a partition does not compile (etlower/refusals.py), results that the runtime would get
   wrong (`_stays`). Operators that are kept whole for QNN, and that it refuses, are decomposed in
@@ -32,7 +33,11 @@ from etlower import operators
 from etlower.refusals import Snapshot
 from executorch.backends.qualcomm import qnn_preprocess
 from executorch.backends.qualcomm.partition import qnn_partitioner
-from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_QUANT_MAX
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_BYPASS_NODE,
+    QCOM_QUANT_ATTRS,
+    QCOM_QUANT_MAX,
+)
 from executorch.backends.qualcomm.utils.qnn_manager_lifecycle import QnnManagerRegistry
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -146,6 +151,8 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             partitions = super().generate_partitions(edge_program)
         for partition in partitions:
             _leave_constants(partition, constants)
+        for partition in partitions:
+            self._constants |= _own_weights(partition)
         return [partition for partition in partitions if _has_inputs(partition, constants)]
 
     def _stays(self, node: torch.fx.Node) -> bool:
@@ -181,14 +188,14 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
           LowerAgain: it is left to ExecuTorch in the next attempt.
           BuildError: that was so already, or too much was left out.
         """
-        key = (node.name, _name(node))
-        if key in self._refused or len(self._refused) >= _MOST_REFUSED:
+        keys = {(reader.name, _name(reader)) for reader in _readers(node)}
+        if keys <= self._refused or len(self._refused) >= _MOST_REFUSED:
             raise BuildError(
                 f"{self._label}: QNN's compiler for {self._chip} refuses "
                 f"{_call_in_words(node)}: {said}.",
                 "Write the layer with other operators, or use another recipe for it (overrides).",
             )
-        self._refused.add(key)
+        self._refused |= keys
         raise LowerAgain
 
     def ops_to_not_decompose(self, ep: torch.export.ExportedProgram) -> Any:
@@ -393,6 +400,42 @@ def _has_inputs(partition: Any, constants: Collection[str]) -> bool:
         for node in nodes
         for given in node.all_input_nodes
     )
+
+
+def _makes_weight(node: torch.fx.Node) -> bool:
+    """Tells of what makes a weight of stored integers and their scales; QNN knows it by these."""
+    return bool(node.meta.get(QCOM_BYPASS_NODE, False))
+
+
+def _readers(node: torch.fx.Node) -> set[torch.fx.Node]:
+    """The operators that read a weight, or the node itself if it makes none."""
+    if not _makes_weight(node):
+        return {node}
+    return {reader for user in node.users for reader in _readers(user)}
+
+
+def _own_weights(partition: Any) -> set[torch.fx.Node]:
+    """Gives a partition copies of what makes its weights and is elsewhere.
+
+    Handed in from outside, a weight is an activation for QNN, and has the wrong scale.
+
+    Returns:
+      The copies.
+    """
+    copies: set[torch.fx.Node] = set()
+    left = sorted(partition.nodes, reverse=True)
+    while left:
+        reader = left.pop()
+        for given in reader.all_input_nodes:
+            if not _makes_weight(given) or given in partition.nodes:
+                continue
+            with given.graph.inserting_before(reader):
+                copy = given.graph.node_copy(given)
+            reader.replace_input_with(given, copy)
+            partition.add_node(copy)
+            copies.add(copy)
+            left.append(copy)
+    return copies
 
 
 def _leave_constants(partition: Any, constants: Collection[str]) -> None:

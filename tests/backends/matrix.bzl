@@ -226,6 +226,7 @@ MORE_NETS = {
         "smoothed",
         "sorted",
         "sound",
+        "steps",
         "styled",
         "tied",
         "total",
@@ -276,6 +277,7 @@ _ONLY = {
     "several": ["arm", "mlx", "portable", "vulkan"],
     "signals": ["cadence", "portable", "vulkan", "xnnpack"],
     "smoothed": ["arm", "cadence", "mlx", "portable", "qualcomm"],
+    "steps": ["portable", "qualcomm"],
     "tied": ["mlx", "portable"],
     "volumes": ["cortex_m", "portable", "xnnpack"],
 }

@@ -91,6 +91,23 @@ class Twice(nn.Module):
         return self.out(0.3 * torch.relu(self.out(x)))
 
 
+class Steps(nn.Module):
+    """A gated unit by hand: each step calls its layers, and so does a softplus at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.new, self.out = nn.Linear(8, 8), nn.Linear(16, 8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(n, length, 8) to (n, 8), twice."""
+        state = x.mean(1)
+        for step in x.unbind(1):
+            gate = torch.sigmoid(self.gate(step + state))
+            new = torch.tanh(self.new(torch.cat([step, gate * state], -1)))
+            state = torch.lerp(state, new, gate)
+        return nn.functional.softplus(self.out(state)), self.out(2 * state)
+
+
 class Words(nn.Module):
     """An embedding, and linear layers."""
 
@@ -554,6 +571,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
         "forward": Method(Sorted(), (torch.randn(2, 16), torch.tensor([7, -5, 3, -3])))
     },
     "sound": lambda: _one(Sound(), 1, 4, 32),
+    "steps": lambda: _one(Steps(), 2, 4, 8),
     "styled": lambda: _one(Styled(), 1, 3, 10, 10),
     "tied": _tied,
     "total": lambda: _one(Total(), 1, 8),

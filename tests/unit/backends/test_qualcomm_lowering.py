@@ -1,0 +1,63 @@
+"""Partitions for QNN make their weights themselves; refused weights name their readers."""
+
+from __future__ import annotations
+
+import pytest
+import qualcomm_lowering
+import torch
+from etbuild import BuildError, LowerAgain
+from executorch.backends.qualcomm.utils.constants import QCOM_BYPASS_NODE
+from torch.fx import Graph, Node
+from torch.fx.passes.infra.partitioner import Partition
+
+
+def _layers() -> tuple[Graph, dict[str, Node]]:
+    """Two layers of one stored weight, and between them what QNN does not take."""
+    graph = Graph()
+    x, stored, zeros = (graph.placeholder(name) for name in ("x", "stored", "zeros"))
+    narrow = graph.call_function(torch.ops.aten.to.dtype, (zeros, torch.int32))
+    weights = [graph.call_function(torch.ops.aten.sub.Tensor, (stored, narrow)) for _ in range(2)]
+    for node in (narrow, *weights):
+        node.meta[QCOM_BYPASS_NODE] = True
+    first = graph.call_function(torch.ops.aten.linear.default, (x, weights[0]))
+    between = graph.call_function(torch.ops.aten.relu.default, (first,))
+    second = graph.call_function(torch.ops.aten.linear.default, (between, weights[1]))
+    graph.output(second)
+    names = ("narrow", "weight", "other", "first", "second")
+    return graph, dict(zip(names, (narrow, *weights, first, second), strict=True))
+
+
+@pytest.mark.parametrize("given", [["narrow", "weight"], ["weight"], []])
+def test_partitions_make_their_weights(given: list[str]) -> None:
+    """Wherever the steps to a weight were put, each partition has all of its own."""
+    graph, nodes = _layers()
+    partitions = [
+        Partition(0, [*(nodes[name] for name in given), nodes["first"]]),
+        Partition(1, [nodes["second"]]),
+    ]
+    for partition in partitions:
+        qualcomm_lowering._own_weights(partition)
+    graph.lint()
+    for partition, layer in zip(partitions, ("first", "second"), strict=True):
+        weight = nodes[layer].args[1]
+        assert {weight, weight.args[1]} < set(partition.nodes)
+        assert all(node.meta[QCOM_BYPASS_NODE] for node in (weight, weight.args[1]))
+    assert nodes["first"].args[0].name == "x"
+
+
+def test_what_reads_a_refused_weight_stays() -> None:
+    """A weight that ExecuTorch made would be an activation for QNN."""
+    _, nodes = _layers()
+    partitioner = object.__new__(qualcomm_lowering.Partitioner)
+    partitioner._refused, partitioner._label, partitioner._chip = set(), "//:recipe", "SM8650"
+    with pytest.raises(LowerAgain):
+        partitioner.leave_out(nodes["weight"], "failed")
+    assert {name for name, _ in partitioner._refused} == {nodes["first"].name}
+    with pytest.raises(LowerAgain):
+        partitioner.leave_out(nodes["narrow"], "failed")
+    assert {name for name, _ in partitioner._refused} == {
+        nodes["first"].name,
+        nodes["second"].name,
+    }
+    with pytest.raises(BuildError, match="SM8650 refuses the operator aten.sub.Tensor"):
+        partitioner.leave_out(nodes["weight"], "failed")
