@@ -442,15 +442,27 @@ def _leave_constants(partition: Any, constants: Collection[str]) -> None:
     """Leaves to ExecuTorch what follows from constants alone and is read elsewhere, too.
 
     QNN has no outputs that depend on no input: the runtime would miss them. Of what a tensor is
-    filled like, the size is all that counts.
+    filled like, the size is all that counts. If the partition gives that tensor, what reads it
+    cannot lie between two parts of the partition: those outside read a copy.
     """
     known: set[torch.fx.Node] = set()
+    behind: set[torch.fx.Node] = set()
     for node in sorted(partition.nodes):
-        given = [] if _name(node) in _FILLED_LIKE else node.all_input_nodes
+        is_filled = _name(node) in _FILLED_LIKE
+        given = [] if is_filled else node.all_input_nodes
         if all(n in known or (n.op == "placeholder" and n.name in constants) for n in given):
             known.add(node)
+            like = node.all_input_nodes if is_filled else []
+            if any(n in partition.nodes for n in like) or not behind.isdisjoint(given):
+                behind.add(node)
     while left := [node for node in known if any(u not in partition.nodes for u in node.users)]:
         for node in left:
+            if node in behind:
+                with node.graph.inserting_after(node):
+                    copy = node.graph.node_copy(node)
+                for user in [u for u in node.users if u not in partition.nodes]:
+                    user.replace_input_with(node, copy)
+                continue
             known.discard(node)
             partition.remove_node(node)
 

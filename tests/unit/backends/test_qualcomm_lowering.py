@@ -61,3 +61,24 @@ def test_what_reads_a_refused_weight_stays() -> None:
     }
     with pytest.raises(BuildError, match="SM8650 refuses the operator aten.sub.Tensor"):
         partitioner.leave_out(nodes["weight"], "failed")
+
+
+def test_what_is_filled_like_a_result_closes_no_circle() -> None:
+    """A reader elsewhere gets a copy; the partition would otherwise wait for its own result."""
+    graph = Graph()
+    x = graph.placeholder("x")
+    row = graph.call_function(torch.ops.aten.select.int, (x, 0, 0))
+    zeros = graph.call_function(torch.ops.aten.full_like.default, (row, 0))
+    negated = graph.call_function(torch.ops.aten.neg.default, (zeros,))
+    total = graph.call_function(torch.ops.aten.add.Tensor, (row, negated))
+    elsewhere = graph.call_function(torch.ops.aten.sub.Tensor, (total, negated))
+    graph.output(elsewhere)
+    partition = Partition(0, [row, zeros, negated, total])
+    qualcomm_lowering._leave_constants(partition, ())
+    graph.lint()
+    assert set(partition.nodes) == {row, zeros, negated, total}
+    copy = elsewhere.args[1]
+    assert total.args == (row, negated)
+    assert copy is not negated
+    assert copy.args[0] is not zeros
+    assert copy.args[0].args == (row, 0)
