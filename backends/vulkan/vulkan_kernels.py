@@ -7,6 +7,7 @@ kernels compute.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -97,7 +98,8 @@ def refusal(node: Node) -> str:
 def _is_of_bytes(node: Node) -> bool:
     value = _value(node)
     is_narrow = value is not None and value.dtype in (torch.int8, torch.int16, torch.uint8)
-    is_quantized = getattr(node.target, "__name__", "").startswith(_QUANTIZED)
+    source = node.args[0] if node.target is operator.getitem else node
+    is_quantized = getattr(source.target, "__name__", "").startswith(_QUANTIZED)
     return is_narrow and not is_quantized and not _is_fixed(node)
 
 

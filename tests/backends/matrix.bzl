@@ -193,6 +193,23 @@ def sqnr(net, row):
         return 30
     return 20 if "int8" in row.recipe else 40
 
+# Their kernels are ExecuTorch's, or take the place of these.
+_WITHOUT_DELEGATES = ["cadence", "cortex_m", "portable", "targets"]
+
+def delegated(net, row):
+    """The least part of a net's FLOPs that a recipe's program may leave to its backend.
+
+    Args:
+      net: name of the net.
+      row: a struct of ROWS.
+
+    Returns:
+      A percentage as a string; empty: any.
+    """
+    if net == "llama" or row.backend in _WITHOUT_DELEGATES:
+        return ""
+    return "90%"
+
 # Nets of more kinds, which all recipes that run get, to their entry points and arguments.
 MORE_NETS = {
     net: struct(entry_point = "tests.backends.nets:" + net, args = {})

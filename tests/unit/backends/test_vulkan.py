@@ -16,7 +16,11 @@ from etlower import operators
 from executorch import exir
 from torch import nn
 from torch.fx import Graph, Node
-from torchao.quantization import IntxWeightOnlyConfig, quantize_
+from torchao.quantization import (
+    Int8DynamicActivationIntxWeightConfig,
+    IntxWeightOnlyConfig,
+    quantize_,
+)
 from torchao.quantization.granularity import PerGroup
 from vulkan_passes import KeptDimensions
 
@@ -177,6 +181,15 @@ def test_biases_of_quantized_layers_are_added_apart() -> None:
     assert [len(n.args) for n in layers] == [2, 2, 2, 3]
     assert layers[1].args[0] is layers[0]
     torch.testing.assert_close(changed.module()(sample), expected)
+
+
+def test_quantized_layers_go_whole(refused: Callable[..., dict[str, str]]) -> None:
+    """The zero points of what they are given have 8 bits."""
+    net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32))
+    quantize_(net, Int8DynamicActivationIntxWeightConfig(torch.int4, PerGroup(32)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert refused(net, torch.randn(4, 64)) == {}
 
 
 class State(nn.Module):
