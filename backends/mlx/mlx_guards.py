@@ -24,9 +24,11 @@ from executorch.exir.pass_base import ExportPass, PassResult
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import _ShapeEnvGuardError
 
 _aten = torch.ops.aten
 _OF_SIZES = (_aten._assert_scalar.default, _aten.sym_size.int)
+_OF_ONE_SIZE = "MLX would compute it for the example's size only, and the size varies"
 _WINDOW = re.compile(r"(?:conv|conv_transpose|avg_pool|max_pool)(\d)d")
 _CAST = ops.edge.aten._to_copy.default
 
@@ -63,6 +65,28 @@ def tell_constants_apart(builder: Any) -> None:
 
     make_or_get_constant.is_ours = True  # type: ignore[attr-defined]
     builder.make_or_get_constant = make_or_get_constant
+
+
+def refuse_sizes(builder: Any) -> None:
+    """Has handlers fail that write a size that varies: a payload would hold the example's.
+
+    Args:
+      builder: upstream's class, which makes a program.
+    """
+    inner = builder.emit
+    if getattr(inner, "is_ours", False):
+        return
+
+    def emit(self: Any, op: Any) -> None:
+        fields = vars(op).values()
+        each = [v for f in fields for v in (f if isinstance(f, list | tuple) else [f])]
+        held = [*each, *(getattr(value, "literal", None) for value in each)]
+        if any(isinstance(value, torch.SymInt) for value in held):
+            raise NotImplementedError(_OF_ONE_SIZE)
+        inner(self, op)
+
+    emit.is_ours = True  # type: ignore[attr-defined]
+    builder.emit = emit
 
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -105,13 +129,29 @@ def _checked(inner: Callable[..., Any], check: Callable[[Node], bool]) -> Callab
         )
         if operators.is_empty(node) or any(tell(node) for tell in wrong) or not check(node):
             raise NotImplementedError("MLX would compute something else for these arguments")
-        given = inner(builder, node)
+        with _choosing_nothing(node):
+            given = inner(builder, node)
         if operators.packet(node) in _GIVING_PLACES:
             _sign(builder, node, given)
         return given
 
     handler.is_ours = True  # type: ignore[attr-defined]
     return handler
+
+
+@contextlib.contextmanager
+def _choosing_nothing(node: Node) -> Iterator[None]:
+    """Has a handler fail where it takes the example's size for one that varies."""
+    sizes = (size for tensor in operators.inputs(node) for size in tensor.shape)
+    varying = next((size for size in sizes if isinstance(size, torch.SymInt)), None)
+    if varying is None:
+        yield
+        return
+    try:
+        with varying.node.shape_env.error_on_new_guards():
+            yield
+    except _ShapeEnvGuardError as error:
+        raise NotImplementedError(_OF_ONE_SIZE) from error
 
 
 def _sign(builder: Any, node: Node, given: Any) -> None:

@@ -39,6 +39,7 @@ def load_upstream(label: str) -> tuple[ModuleType, ModuleType]:
     mlx_guards.install(registry)
     builder = importlib.import_module("executorch.backends.mlx.builder.program_builder")
     mlx_guards.tell_constants_apart(builder.MLXProgramBuilder)
+    mlx_guards.refuse_sizes(builder.MLXProgramBuilder)
     patterns = importlib.import_module("executorch.backends.mlx.patterns")
     mlx_guards.repeat_joint_keys(patterns.SDPAHandler)
     mlx_reproducible.install(importlib.import_module("executorch.backends.mlx.preprocess"))

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import sympy
 import torch
 from etlower import operators
 from torch.fx import Node
@@ -38,6 +39,9 @@ _OF_MANY_DIMENSIONS = (
     "aten.view_copy.",
     "dim_order_ops._clone_dim_order.",
 )
+
+# What takes sizes that the program computes.
+_OF_COMPUTED_SIZES = frozenset({"expand_copy", "full", "view_copy"})
 
 
 def _is_large(node: Node) -> bool:
@@ -82,6 +86,8 @@ def refusal(node: Node) -> str:
         return "Vulkan's runtime ends the process on dynamic sizes of more than four dimensions"
     if any(map(_is_large, (node, *node.all_input_nodes))) and not _stays_within(node):
         return "Vulkan's runtime ends the process on more than four dimensions"
+    if _has_computed_sizes(node) and operators.packet(node) not in _OF_COMPUTED_SIZES:
+        return "Vulkan's runtime ends the process on lists of sizes that are computed"
     if _is_constant(node):
         return "it is a constant, which ExecuTorch computes as fast"
     if not is_conversion and any(map(_is_computed_number, node.all_input_nodes)):
@@ -109,6 +115,12 @@ def _is_size_by_values(node: Node) -> bool:
     sizes = [each for each in given if isinstance(each, torch.SymInt | torch.SymBool)]
     is_check = operators.packet(node) in ("_assert_scalar", "sym_constrain_range_for_size")
     return is_check or any(free_unbacked_symbols(size) for size in sizes)
+
+
+def _has_computed_sizes(node: Node) -> bool:
+    lists = [each for each in (*node.args, *node.kwargs.values()) if isinstance(each, list | tuple)]
+    each = [value for values in lists for value in values if isinstance(value, Node)]
+    return any(isinstance(value.meta.get("val"), torch.SymInt) for value in each)
 
 
 def _value(node: Any) -> Any:
@@ -164,6 +176,9 @@ def _takes(node: Node) -> str:
 
 def _convolution(node: Node) -> str:
     x, weight, *_ = node.args
+    # Only linear layers transpose a weight as they store it.
+    if weight.op == "call_function" and not operators.name(weight).startswith(_QUANTIZED):
+        return "Vulkan's runtime ends the process on weights that are computed"
     transposed, groups, dilation = node.args[6], node.args[8], node.args[5]
     shape = list(_value(weight).shape)
     computed = _weights(1, 2)(node)
@@ -213,6 +228,12 @@ def _index(node: Node) -> str:
     return "Vulkan's runtime ends the process on most indices, or computes them wrong"
 
 
+def _selection(node: Node) -> str:
+    if not _is_dynamic(_value(node.args[2])):
+        return ""
+    return "Vulkan gives as many elements as the largest index picks, where its size varies"
+
+
 def _normalization_of_batches(node: Node) -> str:
     if _value(node.args[0]).dim() != _PICTURE:
         return "Vulkan's runtime ends the process on other inputs than those of four dimensions"
@@ -229,8 +250,11 @@ def _normalization_of_layers(node: Node) -> str:
 
 
 def _normalization_of_groups(node: Node) -> str:
-    if _value(node.args[0]).dim() != _PICTURE:
+    x = _value(node.args[0])
+    if x.dim() != _PICTURE:
         return "Vulkan's runtime ends the process on other inputs than those of four dimensions"
+    if not isinstance(x.shape[0], int):
+        return "Vulkan normalizes groups of batches of dynamic sizes wrong"
     return _all_stored(node.args[1:3])
 
 
@@ -262,7 +286,20 @@ def _bilinear(node: Node) -> str:
     # It divides by the size minus 1.
     if node.args[2] and 1 in _value(node).shape[2:]:
         return "Vulkan gives no numbers for a single row or column whose corners are aligned"
+    if _has_varying_ratio(node):
+        return "Vulkan resizes by the ratio of the largest sizes, where others have another one"
     return _fractions(node) or _factors(node)
+
+
+def _has_varying_ratio(node: Node) -> bool:
+    """Tells whether the step from pixel to pixel depends on a size that varies."""
+    before, after = _value(node.args[0]).shape[2:], _value(node).shape[2:]
+    ends = 1 if node.args[2] else 0
+    pairs = [(m, n) for m, n in zip(before, after, strict=True) if {type(m), type(n)} != {int}]
+    ratios = [
+        sympy.simplify((sympy.sympify(m) - ends) / (sympy.sympify(n) - ends)) for m, n in pairs
+    ]
+    return not all(ratio.is_number for ratio in ratios)
 
 
 def _factors(node: Node) -> str:
@@ -382,6 +419,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "embedding": _weights(0),
     "gelu": _gelu,
     "index": _index,
+    "index_select": _selection,
     "linear": _product(1, 2),
     "max_pool2d_with_indices": _pool,
     "bmm": _product(),

@@ -1,7 +1,7 @@
 """Tensors that parts of a program exchange with the rest, in the form that a runtime reads.
 
 Some backends read and write rows only, or no tensors without dimensions. Such values are copied, or
-get a dimension, before a part and behind it.
+get a dimension, before a part and behind it. Parts give no sizes; the program computes them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch.fx import Node
 
 _TAG = "delegation_tag"
 _TO_ORDER = ops.edge.dim_order_ops._to_dim_order_copy.default
+_SIZES = torch.SymInt | torch.SymFloat | torch.SymBool
 _VIEW = ops.edge.aten.view_copy.default
 
 
@@ -25,6 +26,7 @@ def fit(program: ExportedProgram, min_rank: int = 0) -> None:
       program: whose nodes have the tags of their partitions.
       min_rank: 1: a tensor without dimensions gets one, too.
     """
+    _keep_sizes(program)
     signature = program.graph_signature
     # Parts get them as they are.
     constants = {
@@ -53,6 +55,28 @@ def fit(program: ExportedProgram, min_rank: int = 0) -> None:
         if before is not after:
             signature.replace_all_uses(before.name, after.name)
     program.graph_module.recompile()
+
+
+def _keep_sizes(program: ExportedProgram) -> None:
+    """Computes sizes outside of parts where others than their part read them.
+
+    Upstream has no place for a part's numbers: its plan of memory fails, or the first call.
+    """
+    graph = program.graph
+    for node in reversed(list(graph.nodes)):
+        tag = node.meta.get(_TAG)
+        if tag is None or not isinstance(node.meta.get("val"), _SIZES):
+            continue
+        others = [user for user in node.users if user.meta.get(_TAG) != tag]
+        if others:
+            with graph.inserting_before(node):
+                made = graph.node_copy(node)
+            made.meta = {key: value for key, value in node.meta.items() if key != _TAG}
+            _read(node, made, others)
+            if any(user.op == "output" for user in others):
+                program.graph_signature.replace_all_uses(node.name, made.name)
+        if not node.users:
+            graph.erase_node(node)
 
 
 def _fit_order(node: Node, own: str | None, readers: dict[str | None, list[Node]]) -> None:

@@ -32,11 +32,14 @@ class Function(nn.Module):
         return self.function(x)
 
 
-def lowered(function: Callable[..., Any], x: torch.Tensor = X) -> tuple[set[str], list[Any]]:
+def lowered(
+    function: Callable[..., Any], x: torch.Tensor = X, shapes: Any = None
+) -> tuple[set[str], list[Any]]:
     """Operators that ExecuTorch computes, and the graphs of MLX's parts."""
     found: list[Any] = []
     recipe = mlx_recipes.fp32(RecipeContext(Options({}, "//:r"), "//:r"))
-    spec = ModelSpec({"forward": Method(Function(function), (x,))})
+    method = Method(Function(function), (x,), dynamic_shapes=shapes, strict=False)
+    spec = ModelSpec({"forward": method})
     watch = stages.Watch(lowered=lambda edge: found.append(edge.exported_program("forward")))
     stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
     [program] = found
@@ -72,6 +75,33 @@ def lowered(function: Callable[..., Any], x: torch.Tensor = X) -> tuple[set[str]
 )
 def test_what_stays(function: Callable[..., Any], operator: str) -> None:
     assert operator in lowered(function)[0]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x: F.avg_pool2d(x, 2), "avg_pool2d"),
+        (lambda x: F.max_pool2d(x, 2), "max_pool2d_with_indices"),
+        (lambda x: F.group_norm(x, 3), "native_group_norm"),
+        (lambda x: (x * 2).flatten().topk(2)[0], "topk"),
+    ],
+)
+def test_handlers_choose_nothing_by_the_example(
+    function: Callable[..., Any], operator: str
+) -> None:
+    """Upstream's would write its size into the payload, and narrow the input's range."""
+    left, _ = lowered(function, shapes=({2: torch.export.Dim("n", min=4, max=9)},))
+    assert operator in left
+
+
+@pytest.mark.parametrize("mode", ["replicate", "reflect"])
+def test_parts_give_no_sizes(mode: str) -> None:
+    shapes = ({3: torch.export.Dim("n", min=4, max=9)},)
+    _, parts = lowered(lambda x: F.pad(x, (1, 1, 0, 0), mode=mode), shapes=shapes)
+    for part in parts:
+        [given] = part.find_nodes(op="output")
+        assert all(isinstance(n.meta["val"], torch.Tensor) for n in given.all_input_nodes)
 
 
 @pytest.mark.parametrize("function", [torch.argmax, lambda x: x.argsort(1), lambda x: x.sort(1)[1]])

@@ -265,8 +265,53 @@ def test_more_than_four_dimensions(refused: Callable[..., dict[str, str]]) -> No
     assert "aten.slice_copy.Tensor" in refusals(lambda x: x[:, 1:], 2, 3, 1, 1, 2)
 
 
+_SIZES = torch.randn(16).abs()
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize(
+    ("function", "dimension", "operator"),
+    [
+        (lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear"), 2, ""),
+        (lambda x: _resized(x, scale_factor=2.0), 2, "upsample_bilinear2d.vec"),
+        (lambda x: _resized(x, scale_factor=2.0), 0, ""),
+        (lambda x: F.interpolate(x, (9, 7), mode="bilinear"), 3, "upsample_bilinear2d.vec"),
+        (lambda x: _resized(x, (2 * x.shape[2], 7)), 2, "upsample_bilinear2d.vec"),
+        (lambda x: F.group_norm(x, 4, _SIZES, _SIZES), 2, ""),
+        (lambda x: F.group_norm(x, 4, _SIZES, _SIZES), 0, "native_group_norm.default"),
+        (lambda x: x.roll(1, 2), 2, "index_select.default"),
+        (lambda x: x.index_select(1, torch.tensor([2, 0])), 2, ""),
+        (lambda x: F.pad(x, (0, 0, 0, x.shape[2])), 2, "constant_pad_nd.default"),
+        (lambda x: x[:, :, :1].expand(-1, -1, x.shape[2], -1), 2, ""),
+    ],
+)
+def test_sizes_that_vary(
+    refused: Callable[..., dict[str, str]],
+    function: Callable[..., Any],
+    dimension: int,
+    operator: str,
+) -> None:
+    """Its runtime takes constants from the largest sizes, and lists of computed ones end it."""
+    shapes = ({dimension: torch.export.Dim("n", min=4, max=9)},)
+    left = refused(_Alone(function), torch.ones(5, 16, 6, 7), shapes=shapes)
+    named = ("upsample", "native_group", "index_select", "constant_pad", "expand")
+    ours = [name for name in left if name.startswith(tuple(f"aten.{each}" for each in named))]
+    assert ours == ([f"aten.{operator}"] if operator else []), left
+
+
+class _Alone(Net):
+    """A net of one input, whose sizes may vary."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return self.function(x + 1)
+
+
+def _resized(x: torch.Tensor, *size: Any, **named: Any) -> torch.Tensor:
+    return F.interpolate(x, *size, mode="bilinear", align_corners=True, **named)
+
+
 _X, _P = torch.randn(3, 4, 8), torch.randn(2, 4, 6, 8)
-_POINTWISE = torch.randn(2, 4, 1)
+_POINTWISE, _KERNEL = torch.randn(2, 4, 1), torch.randn(2, 4, 3, 3)
 
 
 def _with_copy(x: torch.Tensor, expanded: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
@@ -315,6 +360,7 @@ def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
         (lambda x: F.conv2d(x, x[:, :, :3, :3] * 2), _P, "convolution.default", "are computed"),
         (lambda x: F.group_norm(x, 2), _X, "native_group_norm.default", "four dimensions"),
         (lambda x: F.conv2d(x, x[:1, :, :2, :2]), _P, "convolution.default", "are computed"),
+        (lambda x: F.conv2d(x, _KERNEL.mT), _P, "convolution.default", "are computed"),
         (lambda x: _with_copy(x * 2), _X, "_clone_dim_order.default", "loses a copy"),
         (lambda x: _with_copy(x * 2, True), _X, "expand_copy.default", "loses a copy"),
         (lambda x: torch.pow(x, x), _X, "pow.Tensor_Tensor", "negative numbers by a tensor"),
