@@ -247,7 +247,18 @@ def passes(upstream: ModuleType) -> Sequence[ExportPass]:
       upstream: its module of passes.
     """
     own = upstream.CollapseDtypeConversionPass
-    return [_Casts() if isinstance(p, own) else p for p in upstream.get_default_passes()]
+    return [_Casts() if isinstance(p, own) else _apart(p) for p in upstream.get_default_passes()]
+
+
+def _apart(made: Any) -> Any:
+    """Has upstream's pass that joins equal calls tell numbers of values from numbers as such.
+
+    It took `x[2:3]` for `x[a:b]`, and `arange(10)` for `arange(n)`, where a value has that number.
+    """
+    number = getattr(made, "_new_vn", None)
+    if number is not None:
+        made._new_vn = lambda: ("value", number())
+    return made
 
 
 class _Casts(ExportPass):

@@ -95,6 +95,14 @@ def test_handlers_choose_nothing_by_the_example(
     assert operator in left
 
 
+def test_sizes_are_no_numbers_of_values() -> None:
+    """Upstream's pass takes a number for the value of that number, and joins the two slices."""
+    shapes = ({2: torch.export.Dim("n", min=4, max=20)},)
+    _, parts = lowered(lambda x: F.pad(x, (2, 1), mode="circular"), X[0], shapes)
+    copies = [n for part in parts for n in part.nodes if operators.packet(n) == "copy"]
+    assert copies and all(node.args[0] is not node.args[1] for node in copies)
+
+
 @pytest.mark.parametrize("mode", ["replicate", "reflect"])
 def test_parts_give_no_sizes(mode: str) -> None:
     shapes = ({3: torch.export.Dim("n", min=4, max=9)},)
