@@ -90,10 +90,12 @@ def _bytes(node: Node) -> int:
 def _changed(graph: GraphModule) -> set[Node]:
     """Nodes whose memory the graph writes to, directly or through views of it."""
     left = [
-        node.args[0]
+        given
         for node in graph.graph.nodes
         if node.op == "call_function" and getattr(node.target, "_schema", None) is not None
-        if node.target._schema.is_mutable and hasattr(node.args[0], "all_input_nodes")
+        for argument, given in zip(node.target._schema.arguments, node.args, strict=False)
+        if argument.alias_info is not None and argument.alias_info.is_write
+        if hasattr(given, "all_input_nodes")
     ]
     found: set[Node] = set()
     while left:

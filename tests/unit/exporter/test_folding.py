@@ -80,3 +80,28 @@ def test_what_a_call_changes_is_not_constant() -> None:
     assert "aten.mul.Tensor" in operators and "aten.add_.Tensor" in operators
     first = graph(torch.zeros(3, 4))
     assert not torch.equal(graph(torch.zeros(3, 4)), first)
+
+
+@torch.library.custom_op("folding_test::put", mutates_args=("cache",))
+def _put(value: torch.Tensor, cache: torch.Tensor) -> None:
+    cache.copy_(value)
+
+
+class Cached(torch.nn.Module):
+    """Writes to what is not the first argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """What was written, twice."""
+        _put(x, self.cache)
+        return self.cache * 2
+
+
+def test_what_is_written_to_stays() -> None:
+    x = torch.arange(3.0)
+    graph = torch.export.export(Cached(), (x,)).module(check_guards=False)
+    names = [node.target for node in fold_constants(graph).graph.nodes if node.op == "get_attr"]
+    assert names == ["cache"]
