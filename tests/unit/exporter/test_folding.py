@@ -95,7 +95,7 @@ class Cached(torch.nn.Module):
         self.register_buffer("cache", torch.zeros(3))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """What was written, twice."""
+        """Twice the numbers that were written."""
         _put(x, self.cache)
         return self.cache * 2
 
