@@ -14,16 +14,15 @@ STATIC = {"label": "//x:static", "builder": "xnnpack_recipes:int8_static_per_cha
 
 _SOURCES = {
     "_main/faulty.py": "tests/faults/faulty.py",
-    "re/portable_recipes.py": "backends/portable/portable_recipes.py",
-    **{
-        f"re/{name}.py": f"backends/xnnpack/{name}.py"
-        for name in ("xnnpack_layouts", "xnnpack_recipes")
-    },
 }
-_DECODER = "tools/etllm"
 _SOURCES |= {
-    f"re/etllm/{file.name}": f"{_DECODER}/{file.name}"
-    for file in sorted((REPOSITORY / _DECODER).glob("*.py"))
+    f"re/{prefix}{file.name}": f"{folder}/{file.name}"
+    for folder, prefix in (
+        ("backends/portable", ""),
+        ("backends/xnnpack", ""),
+        ("tools/etllm", "etllm/"),
+    )
+    for file in sorted((REPOSITORY / folder).glob("*.py"))
 }
 
 
