@@ -344,9 +344,15 @@ def _finds_largest(node: Node) -> bool:
 
 
 def _removes_ones(node: Node) -> bool:
-    """MLX fails on other sizes than 1, which torch leaves alone."""
+    """MLX fails on other sizes than 1, which torch leaves alone, and takes no dimension for all."""
     shape, dims = node.args[0].meta["val"].shape, node.args[1]
-    return all(shape[dim] == 1 for dim in ([dims] if isinstance(dims, int) else dims))
+    dims = [dims] if isinstance(dims, int) else dims
+    return bool(dims) and all(shape[dim] == 1 for dim in dims)
+
+
+def _has_dimensions(node: Node) -> bool:
+    """MLX picks from no single number."""
+    return bool(node.args[0].meta["val"].dim())
 
 
 def _picks_first_axes(node: Node) -> bool:
@@ -459,6 +465,7 @@ _CHECKS: dict[Any, Callable[[Node], bool]] = {
     _aten.copy.default: _copies_alike,
     _aten.cumsum.default: _keeps_type,
     _aten.index.Tensor: _picks_first_axes,
+    _aten.index_select.default: _has_dimensions,
     _aten.max_pool1d_with_indices.default: _gives_values_only,
     _aten.max_pool2d_with_indices.default: _gives_values_only,
     _aten.max_pool3d_with_indices.default: _gives_values_only,

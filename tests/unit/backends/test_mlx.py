@@ -66,6 +66,7 @@ def lowered(
         (lambda x: F.conv1d(x[0, 0], torch.ones(2, 4, 3)), "convolution"),
         (lambda x: F.linear(x.long(), torch.ones(2, 6, dtype=torch.int64)), "mm"),
         (lambda x: (x > 0).cumsum(1) * 2, "cumsum"),
+        (lambda x: (x.sum() * 2).index_select(0, PLACES[:1]) + 1, "index_select"),
         # Upstream takes an index of as many dimensions for one along an axis.
         (lambda x: (x[0, 0] * 2)[PLACES[:2, None]], "index"),
         (lambda x: (x * 2).int().sum(1), "sum"),
