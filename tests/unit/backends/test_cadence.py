@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cadence_recipes
@@ -16,6 +17,15 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 def _context(**options: str) -> RecipeContext:
     return RecipeContext(Options(options, "//:r"), "//:r")
+
+
+def _lowered(spec: ModelSpec, recipe: Callable[[RecipeContext], Any]) -> Any:
+    """The program of a model's method, as Cadence's passes leave it."""
+    edges: list[Any] = []
+    watch = stages.Watch(lowered=edges.append)
+    with fast_path.chosen("fast"):
+        stages.run(spec, recipe(_context()), Progress(), "//:net", etrecord=False, watch=watch)
+    return edges[0].exported_program()
 
 
 @pytest.mark.parametrize("kind", sorted(cadence_recipes._QUANTIZERS))
@@ -94,18 +104,10 @@ class Hidden(torch.nn.Module):
 def test_results_keep_shapes_and_infinities() -> None:
     """Upstream's passes give a number a dimension, and the least number for an infinity."""
     spec = ModelSpec({"forward": Method(Hidden(), (torch.randn(2, 3),))})
-    seen: list[torch.fx.Graph] = []
-    stages.run(
-        spec,
-        cadence_recipes.fp32(_context()),
-        Progress(),
-        "//:net",
-        False,
-        watch=stages.Watch(lowered=lambda e: seen.append(e.exported_program("forward").graph)),
-    )
-    [output] = seen[0].find_nodes(op="output")
+    graph = _lowered(spec, cadence_recipes.fp32).graph
+    [output] = graph.find_nodes(op="output")
     assert [tuple(given.meta["val"].shape) for given in output.args[0]] == [(), (2, 3)]
-    filled = [node.args[1] for node in seen[0].nodes if "full" in str(node.target)]
+    filled = [node.args[1] for node in graph.nodes if "full" in str(node.target)]
     assert float("-inf") in filled
 
 
@@ -140,19 +142,8 @@ class Turned(torch.nn.Module):
 def test_dimensions_count_from_the_start() -> None:
     """Upstream's pass takes a permutation that moves nothing for one that swaps two dimensions."""
     x = torch.randn(2, 3, 3)
-    edges: list[Any] = []
-    watch = stages.Watch(lowered=edges.append)
-    spec = ModelSpec({"forward": Method(Turned(), (x,))})
-    with fast_path.chosen("fast"):
-        stages.run(
-            spec,
-            cadence_recipes.fp32(_context()),
-            Progress(),
-            "//:net",
-            etrecord=False,
-            watch=watch,
-        )
-    for got, want in zip(edges[0].exported_program().module()(x), Turned()(x), strict=True):
+    program = _lowered(ModelSpec({"forward": Method(Turned(), (x,))}), cadence_recipes.fp32)
+    for got, want in zip(program.module()(x), Turned()(x), strict=True):
         torch.testing.assert_close(got, want)
 
 
@@ -172,16 +163,5 @@ def test_products_have_equal_batches() -> None:
     """Upstream's kernel takes no others, and no weights that are not stored."""
     given = (torch.randn(2, 5, 8), torch.randn(4, 8))
     spec = ModelSpec({"forward": Method(Products(), given)}, calibration=lambda: iter([given] * 2))
-    edges: list[Any] = []
-    watch = stages.Watch(lowered=edges.append)
-    with fast_path.chosen("fast"):
-        stages.run(
-            spec,
-            cadence_recipes.int8(_context()),
-            Progress(),
-            "//:net",
-            etrecord=False,
-            watch=watch,
-        )
-    targets = [str(node.target) for node in edges[0].exported_program().graph.nodes]
+    targets = [str(node.target) for node in _lowered(spec, cadence_recipes.int8).graph.nodes]
     assert sum("quantized_matmul" in target for target in targets) == 3
