@@ -28,12 +28,24 @@ class ScalarTensors(replace_ops.ReplaceScalarTensorWithFullPass):  # type: ignor
 
 
 class Products(replace_ops.ReplaceMMWithAddMMPass):  # type: ignore[misc]
-    """Adds zeros to products of matrices, as upstream's pass, but leaves whole numbers alone."""
+    """Adds zeros to products of matrices, as upstream's pass, but of 32-bit floats only."""
 
     def maybe_remove_or_replace(self, node: Node) -> bool:
         """Replaces a node."""
-        is_of_floats = node.meta["val"].dtype.is_floating_point
-        return bool(is_of_floats and super().maybe_remove_or_replace(node))
+        return bool(_is_single(node) and super().maybe_remove_or_replace(node))
+
+
+class Convolutions(replace_ops.ReplaceAtenConvolutionWithCadenceConvolutionPass):  # type: ignore[misc]
+    """Makes convolutions Cadence's, as upstream's pass, but those of 32-bit floats only."""
+
+    def maybe_remove_or_replace(self, node: Node) -> bool:
+        """Replaces a node."""
+        return bool(_is_single(node) and super().maybe_remove_or_replace(node))
+
+
+def _is_single(node: Node) -> bool:
+    """Tells whether a result has 32-bit floats, which are those of Cadence's kernels."""
+    return bool(node.meta["val"].dtype == torch.float32)
 
 
 class WholeWindows(replace_ops.ReplaceTrivialConvWithLinear):  # type: ignore[misc]

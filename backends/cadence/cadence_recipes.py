@@ -27,6 +27,7 @@ if not hasattr(typing, "override"):
     typing.override = typing_extensions.override
 
 from cadence_passes import (
+    Convolutions,
     Products,
     ResultShapes,
     ScalarTensors,
@@ -140,6 +141,7 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
 
     def optimized(_manager: Any) -> list[Any]:
         own = {
+            replace_ops.ReplaceAtenConvolutionWithCadenceConvolutionPass: Convolutions,
             replace_ops.ReplaceMMWithAddMMPass: Products,
             replace_ops.ReplaceScalarTensorWithFullPass: ScalarTensors,
             replace_ops.ReplaceTrivialConvWithLinear: WholeWindows,

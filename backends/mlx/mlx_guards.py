@@ -102,7 +102,7 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 def repeat_joint_keys(attention: Any) -> None:
     """Leaves repetitions out of attention whose keys and values repeat one tensor.
 
-    Upstream counts wrong how often the tensor is read, and fails.
+    Upstream counts wrong how often the tensor is read, and fails, as it does on 64-bit floats.
 
     Args:
       attention: upstream's class, which finds the pattern.
@@ -112,7 +112,7 @@ def repeat_joint_keys(attention: Any) -> None:
         return
 
     def maybe_create(cls: Any, program: ExportedProgram, head: Node) -> Any:
-        found = inner(cls, program, head)
+        found = None if _has_other_type(head) else inner(cls, program, head)
         if found is not None and found.body and found.k_node is found.v_node:
             return cls(head, [], found.q_node, *head.args[1:3])
         return found
@@ -217,8 +217,18 @@ def _write_nothing(program: ExportedProgram) -> None:
         if schema is None or not schema.is_mutable or "delegation_tag" in node.meta:
             continue
         base = schema.name.partition("::")[2].removesuffix("_")
-        packet = getattr(ops.edge.aten, base, None)
-        node.target = getattr(packet, schema.overload_name or "default", node.target)
+        overload = _of_same_arguments(getattr(_aten, base, None), schema)
+        node.target = getattr(getattr(ops.edge.aten, base, None), overload, node.target)
+
+
+def _of_same_arguments(packet: Any, schema: Any) -> str:
+    """The overload of an operator that takes what one in place takes; it may have another name."""
+    types = [argument.type for argument in schema.arguments]
+    for name in packet.overloads() if packet else ():
+        other = getattr(packet, name)._schema
+        if not other.is_mutable and [argument.type for argument in other.arguments] == types:
+            return str(name)
+    return ""
 
 
 def _gives(part: Any) -> bool:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import torch
 import vulkan_kernels
 from etbuild.operator_versions import OLDEST, VULKAN, is_older
-from etlower import exchanged
+from etlower import exchanged, operators
 from executorch.backends.vulkan.partitioner import vulkan_partitioner
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import (
     VulkanPartitioner,
@@ -154,13 +155,18 @@ class _Supported(VulkanSupportedOperators):
         name = getattr(node.target, "__name__", "")
         if name in _NEVER:
             return _NOWHERE
+        # Upstream asks so, but not of what it fuses. Scales of quantized tensors stay in layers.
+        if name.startswith("aten.") and any(
+            value.dtype == torch.float64 for value in operators.values(node)
+        ):
+            return "Vulkan has no 64-bit floats"
         if vulkan_kernels.is_stored_number(node) and not any(
             user.op == "call_function" and self._is_node_supported(user) for user in node.users
         ):
             return "nothing that Vulkan takes reads this number"
         if name in _FUSED_ONLY and not self._leads_to_fused(node):
             return f"{_NOWHERE} outside of a quantized linear layer"
-        if name == _WEIGHT and node not in self._fused and not _is_weight_of_linear(node):
+        if name == _WEIGHT and node not in self._fused and not self._is_weight_of_linear(node):
             return f"{_NOWHERE} outside of a quantized linear layer"
         first = VULKAN.get(name)
         if first and _is_only_negated(node):
@@ -176,6 +182,22 @@ class _Supported(VulkanSupportedOperators):
         """Tells whether a node, or all that reads it, becomes a part of a quantized layer."""
         return node in self._fused or (
             bool(node.users) and all(self._leads_to_fused(user) for user in node.users)
+        )
+
+    def _is_weight_of_linear(self, node: Node) -> bool:
+        """Tells whether a dequantized weight goes to Vulkan's linear layers only.
+
+        They take it as it is.
+        """
+        users = list(node.users)
+        transposed = [user for user in users if user.target.__name__ in _TRANSPOSES]
+        readers = [(user, node) for user in users if user not in transposed]
+        readers += [(user, through) for through in transposed for user in through.users]
+        return all(
+            user.target.__name__ in _LINEAR
+            and user.args[_LINEAR[user.target.__name__]] is weight
+            and self._is_node_supported(user)
+            for user, weight in readers
         )
 
     def _embedding(self, node: Node) -> str:
@@ -197,15 +219,3 @@ def _is_fused(match: Any) -> bool:
     if match.is_input_static_per_tensor_quantized():
         return match.is_weight_perchannel_quantized()
     return match.is_weight_pergroup_quantized()
-
-
-def _is_weight_of_linear(node: Node) -> bool:
-    """Tells whether a dequantized weight goes to linear layers only, which take it as it is."""
-    users = list(node.users)
-    transposed = [user for user in users if user.target.__name__ in _TRANSPOSES]
-    readers = [(user, node) for user in users if user not in transposed]
-    readers += [(user, through) for through in transposed for user in through.users]
-    return all(
-        user.target.__name__ in _LINEAR and user.args[_LINEAR[user.target.__name__]] is weight
-        for user, weight in readers
-    )

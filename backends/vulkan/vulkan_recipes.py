@@ -15,7 +15,7 @@ import re
 from typing import Any
 
 import torch
-from etbuild import RecipeContext, groups_fit
+from etbuild import RecipeContext, fold_constants, groups_fit
 from executorch.backends.vulkan.quantizer.vulkan_quantizer import (
     VulkanQuantizer,
     get_symmetric_quantization_config,
@@ -159,7 +159,9 @@ def _made(
         quantizer.set_global(get_symmetric_quantization_config(**quantized))
         limit = _SMALL_TEXTURE if chosen.get("small_texture_limits") else _TEXTURE
         quantizer.set_filter_function(lambda layer: _fits(layer, limit))
-        quantization = QuantizationRecipe(quantizers=[quantizer])
+        # Layers whose weights are computed stay behind.
+        folds = [] if ctx.qat else [fold_constants]
+        quantization = QuantizationRecipe(quantizers=[quantizer], pre_prepare_passes=folds)
     # Beside the noise of 16 bits or of a quantization, the approximation of GELU is nothing.
     coarse = bool(settings) or quantization is not None or not ctx.exact("gelu")
     partitioner = GuardedPartitioner({**(settings or {}), **chosen}, runtime, inexact_gelu=coarse)

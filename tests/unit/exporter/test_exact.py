@@ -543,6 +543,15 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         ),
         (torch.randn(1, 2, 7), torch.randn(1, 2, 20, 7), torch.randn(1, 2, 4, 5, 3)),
     ),
+    "antialiased": (
+        lambda x: [
+            F.interpolate(x, mode=mode, align_corners=align, antialias=True, **size)
+            for mode in ("bilinear", "bicubic")
+            for align in (False, True)
+            for size in ({"size": (1, 40)}, {"scale_factor": 0.4}, {"scale_factor": (2.0, 1.1)})
+        ],
+        (torch.randn(1, 2, 20, 7),),
+    ),
     "weights with channels last": (
         lambda x: [
             f(y)

@@ -140,10 +140,12 @@ def _in_floats(operator: str) -> Callable[..., Any]:
 
 
 def _takes_number(node: Node) -> bool:
-    """Tells whether a number and what holds no floats, or is single, are multiplied."""
+    """Tells whether a number and anything but a tensor of 32-bit floats with dimensions meet."""
+    import torch
+
     operands = [value for value in node.args if hasattr(value, "meta")]
     values = [operand.meta["val"] for operand in operands]
-    return len(values) == 1 and (not values[0].dtype.is_floating_point or values[0].dim() == 0)
+    return len(values) == 1 and (values[0].dtype != torch.float32 or values[0].dim() == 0)
 
 
 def _product_of_one_type(x: Any, y: Any) -> Any:

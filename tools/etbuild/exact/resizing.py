@@ -1,11 +1,11 @@
-"""Resizing by factors that leave a dimension as large as it is."""
+"""Resizing by factors that leave a dimension as large as it is, and antialiased resizing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from etbuild.exact.nodes import aten
+from etbuild.exact.nodes import argument_of, aten
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:
@@ -34,6 +34,43 @@ def _resized(operator: str) -> Callable[..., Any]:
     return function
 
 
+def _is_antialiased(node: Node) -> bool:
+    """Tells whether sizes and type of an antialiased resizing are such that products give it."""
+    import torch
+
+    x, result = node.args[0].meta["val"], node.meta["val"]
+    sizes = (*x.shape, *result.shape)
+    return x.dtype == torch.float32 and all(type(n) is int and n > 0 for n in sizes)
+
+
+def _weights(node: Node) -> list[Any]:
+    """What an antialiased resizing takes of the rows, and of the columns.
+
+    It is what the operator makes of one picture that is a unit matrix, a dimension at a time.
+    """
+    import torch
+
+    operator: Any = node.target
+    aligned = argument_of(node, 2, "align_corners")
+    if operator._overloadname == "vec":
+        factors = argument_of(node, 3, "scale_factors") or (None, None)
+    else:
+        factors = [argument_of(node, 3, "scales_h"), argument_of(node, 4, "scales_w")]
+    found = []
+    for place, size in enumerate(node.args[0].meta["val"].shape[2:]):
+        sizes, scales = [size, size], [None, None]
+        sizes[place] = node.meta["val"].shape[2 + place]
+        scales[place] = factors[place]
+        unit = torch.eye(size).reshape(1, 1, size, size)
+        made = operator.overloadpacket.default(unit, sizes, aligned, *scales)
+        found.append(made[0, 0].contiguous())
+    return found
+
+
+def _antialiased(rows: Any, columns: Any, x: Any, *_: Any, **__: Any) -> Any:
+    return rows @ x @ columns
+
+
 # Interpolation with factors, which are the last argument.
 _RESIZING = (
     "_upsample_bilinear2d_aa.vec",
@@ -43,11 +80,21 @@ _RESIZING = (
     "upsample_trilinear3d.vec",
 )
 
+_ANTIALIASED = (
+    "_upsample_bicubic2d_aa.default",
+    "_upsample_bicubic2d_aa.vec",
+    "_upsample_bilinear2d_aa.default",
+    "_upsample_bilinear2d_aa.vec",
+)
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
+    "antialiasing": (Rule(_ANTIALIASED, _is_antialiased, _antialiased, constants=_weights),),
     "kept_size": tuple(
         Rule((name,), _keeps_a_size, _resized(name), whole=True) for name in _RESIZING
     ),
 }
 REASONS: Mapping[str, str] = {
+    "antialiasing": "there is no kernel for bicubic ones, and the runtime of ExecuTorch 1.3.1 "
+    "computes something else for bilinear ones",
     "kept_size": "kernels scale a dimension whose size stays, and eager does not",
 }

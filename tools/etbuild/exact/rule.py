@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.fx import Node
 
 
@@ -19,9 +20,12 @@ class Rule:
       applies: tells of a node whether it is to be written out.
       function: what is computed instead, of the operator's own arguments.
       whole: whether operators that torch composes of others stay whole in it.
+      constants: tensors for a node that the program stores; `function` takes them before the
+        operator's own arguments. Such a rule applies to an exported program's own graph.
     """
 
     operators: tuple[str, ...]
     applies: Callable[[Node], bool]
     function: Callable[..., Any]
     whole: bool = False
+    constants: Callable[[Node], Sequence[Tensor]] | None = None

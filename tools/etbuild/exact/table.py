@@ -48,6 +48,7 @@ COMPOSITES: Mapping[str, tuple[str, ...]] = {**halves.COMPOSITES, **whole_number
 # Rules for ExecuTorch's own kernels, which all recipes get: each makes a call that fails, or whose
 # result is wrong, into one that is right.
 FOR_KERNELS = (
+    "antialiasing",
     "attention_view",
     "boolean_power",
     "byte_numbers",

@@ -10,6 +10,7 @@ from etbuild.exact.nodes import aten
 from etbuild.exact.table import COMPOSITES, RULES
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.export import ExportedProgram
     from torch.fx import GraphModule, Node
 
@@ -27,6 +28,7 @@ def write_out(*names: str) -> WriteOut:
     Args:
       names: of rules:
         "addmm": `torch.addmm` with factors, as a product and a sum.
+        "antialiasing": antialiased resizing, as products with weights.
         "attention_heads": `scaled_dot_product_attention` of fewer than four dimensions.
         "attention_view": views of `scaled_dot_product_attention` that join heads and rows.
         "boolean_power": powers of booleans by a whole number, which are whole numbers.
@@ -77,7 +79,8 @@ def write_out(*names: str) -> WriteOut:
           dimensions, with rows first.
         "padded_average": averages over windows whose padding counts, as a padding and averages.
         "product_batches": `torch.matmul` of vectors, and of matrices in batches of different sizes.
-        "product_type": products of a number and integers, booleans or single floats.
+        "product_type": products of a number and anything but a tensor of 32-bit floats with
+          dimensions.
         "rank": permutations of more than four dimensions of which some have one element only, as
           permutations of the others, and those that move such dimensions only, as views.
         "reflection_pad": as slices that are turned and joined.
@@ -125,7 +128,13 @@ class WriteOut:
         from torch.fx import GraphModule
 
         modules = [m for m in program.graph_module.modules() if isinstance(m, GraphModule)]
-        return [written for module in modules for written in _write_out_in(module, self.names)]
+        return [
+            written
+            for module in modules
+            for written in _write_out_in(
+                module, self.names, program if module is program.graph_module else None
+            )
+        ]
 
 
 def write_out_before_quantization(module: GraphModule, *names: str) -> None:
@@ -155,7 +164,10 @@ class Written:
     count: int
 
 
-def _write_out_in(module: GraphModule, names: Sequence[str]) -> list[Written]:
+def _write_out_in(
+    module: GraphModule, names: Sequence[str], program: ExportedProgram | None = None
+) -> list[Written]:
+    """Writes out calls of one graph; `program`: whose own graph it is, and which stores tensors."""
     found: list[Written] = []
     # What is made of these is looked at below.
     composites = {operator for name in names for operator in COMPOSITES.get(name, ())}
@@ -171,14 +183,37 @@ def _write_out_in(module: GraphModule, names: Sequence[str]) -> list[Written]:
             for rule in RULES[name]:
                 if str(node.target) != operator:
                     break
+                if rule.constants and program is None:
+                    continue
                 if base in rule.operators and rule.applies(node):
                     writes = base != operator.removeprefix("aten.")
                     function = _written(rule.function) if writes else rule.function
+                    if rule.constants and program is not None:
+                        node.args = (*_stored(program, node, rule.constants(node)), *node.args)
                     count = _replace(node, function, rule.whole)
                     found.append(Written(name, node, operator, count))
     if found:
         module.recompile()
     return found
+
+
+def _stored(program: ExportedProgram, node: Node, tensors: Sequence[Tensor]) -> list[Node]:
+    """Constants that a program gets for a call."""
+    from executorch.backends.transforms.utils import create_constant_placeholder
+    from torch.export.graph_signature import InputKind
+
+    first = next(iter(program.graph.nodes))
+    with program.graph.inserting_before(first):
+        return [
+            create_constant_placeholder(
+                program,
+                program.graph,
+                f"c_{node.name}_constant_{number}",
+                InputKind.CONSTANT_TENSOR,
+                tensor,
+            )
+            for number, tensor in enumerate(tensors)
+        ]
 
 
 def _without_writing(operator: str) -> str:
