@@ -24,6 +24,7 @@ from etbuild import (
 )
 from etbuild.biases import own_biases, own_row_weights
 from etlower.replacing import replaced
+from executorch.backends.xnnpack._passes.convert_to_linear import ConvertToLinearPass
 from executorch.backends.xnnpack._passes.fuse_activation_pass import FuseActivationPass
 from executorch.backends.xnnpack.partition.config import (
     AddmmConfig,
@@ -56,6 +57,7 @@ from executorch.backends.xnnpack.utils.quant_utils import (
     is_quant,
     is_tagged_as_implicit_q_dq,
 )
+from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
 from executorch.exir.backend.partitioner import PartitionResult
 from executorch.exir.backend.utils import WhyNoPartition
 from executorch.export import ExportRecipe
@@ -73,7 +75,7 @@ from xnnpack_layouts import (
     keeps_layout,
     users_of_other_layout,
 )
-from xnnpack_weights import own_layouts
+from xnnpack_weights import own_layouts, own_packed
 
 _why = WhyNoPartition(logging.getLogger(__name__))
 # Settings of the quantizers of upstream's recipes, of which ours take more in dynamic ones.
@@ -90,6 +92,8 @@ _OF_PRODUCTS = (
     *("mm.default", "linear.default", "permute", "t_copy", "transpose", "view", "unsqueeze"),
     *("squeeze", "expand", "quantize", "qparams", "clone", "to_copy", "dim_order_copy"),
 )
+# Dimensions of a layer's weight.
+_MATRIX = 2
 # No size of a tensor is larger.
 _LARGEST = 2**31
 
@@ -162,6 +166,8 @@ def _computed_weights(ctx: RecipeContext) -> ExportRecipe:
 def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportRecipe:
     """Upstream's recipe of a kind; `values`: the options that it takes and others don't."""
     recipe = ExportRecipe.get_recipe(kind, **values)
+    own_packed(XnnpackBackend)
+    _keep_batches(ConvertToLinearPass)
     _fuse_all_bounds(FuseActivationPass)
     for partitioner in recipe.lowering_recipe.partitioners:
         partitioner.__class__ = _XnnpackPartitioner
@@ -247,6 +253,34 @@ def _fuse_all_bounds(fuse: type[FuseActivationPass]) -> None:
 
     get_bounds.is_ours = True  # type: ignore[attr-defined]
     fuse.get_output_min_max_from_activation = get_bounds
+
+
+def _keep_batches(convert: type[ConvertToLinearPass]) -> None:
+    """Has upstream's pass leave products of batches whose weights are computed; once.
+
+    A linear layer of such weights over permuted rows is one: it repeats the weights for each of the
+    batch, and the pass takes what is repeated for the weight.
+
+    Args:
+      convert: upstream's class.
+    """
+    inner = convert.create_linear
+    if getattr(inner, "is_ours", False):
+        return
+
+    def create_linear(
+        self: ConvertToLinearPass, graph_module: GraphModule, node: Node, source: SourcePartition
+    ) -> None:
+        given = [*source.input_nodes, *source.params]
+        weight = self.find(self.get_arg(node, "weight"), given)
+        if weight.meta["val"].dim() == _MATRIX:
+            inner(self, graph_module, node, source)
+        else:
+            # The pass looks for calls that came from a linear layer until there is none.
+            node.meta["source_fn_stack"] = [(node.name, node.target)]
+
+    create_linear.is_ours = True  # type: ignore[attr-defined]
+    convert.create_linear = create_linear
 
 
 _upstreams_fits = XNNPartitionerConfig.check_common_constraints

@@ -1,24 +1,32 @@
-"""Weights that convolutions of several kinds read, or a convolution and something else.
+"""Weights that convolutions of several kinds read, or a layer and something else.
 
 XNNPACK's lowering gives a weight one layout, that of the first convolution that reads it, and hands
 it so to all others: a transposed convolution computes something else, and one over rows fails.
+
+Its runtime (ExecuTorch 1.5.1) frees what a layer packs, a weight or a bias, once it is packed. What
+else in the part reads it then reads freed memory: an app ends, unless it keeps the file in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from typing import Any
 
 import torch
+from etlower import operators
 from executorch.backends.transforms.utils import create_constant_placeholder
 from executorch.backends.xnnpack.utils.quant_utils import is_dequant
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 _STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 # Dimensions of a weight over rows.
 _ROWS = 3
 _PICTURES = 4
+# Operator to the places of what it packs.
+_PACKED = {"addmm": (0, 2), "convolution": (1, 2), "linear": (1, 2), "mm": (1,)}
+_TURNING = frozenset({"permute_copy", "t_copy", "transpose_copy"})
 # The place of a convolution's groups.
 _GROUPS = 6
 
@@ -42,6 +50,72 @@ def own_layouts(_method: str, program: ExportedProgram) -> ExportedProgram:
             _split(program, node, spec)
     program.graph_module.recompile()
     return program
+
+
+def own_packed(backend: Any) -> None:
+    """Has upstream's backend give what layers pack and others of a part read to each of both; once.
+
+    Args:
+      backend: upstream's class.
+    """
+    inner = backend.preprocess
+    if getattr(inner, "is_ours", False):
+        return
+
+    def preprocess(program: ExportedProgram, specs: Any) -> Any:
+        _part(program)
+        return inner(program, specs)
+
+    preprocess.is_ours = True  # type: ignore[attr-defined]
+    backend.preprocess = staticmethod(preprocess)
+
+
+def _part(program: ExportedProgram) -> None:
+    """Gives layers of a part a copy of the constants that something else in it reads."""
+    graph = program.graph
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+    for node in list(graph.find_nodes(op="placeholder")):
+        spec = specs[node.name]
+        if spec.kind not in _STORED or {True, False} - {*map(_is_packed, *_uses(node))}:
+            continue
+        own = _copy(program, node, spec, f"{node.name}_packed")
+        _hand(node, own, graph)
+    program.graph_module.recompile()
+
+
+def _hand(node: Node, own: Node, graph: Graph) -> None:
+    """Hands layers that read a value another one, through what turns it for them."""
+    for user in list(node.users):
+        if not _passes(user):
+            if _is_packed(node, user):
+                user.replace_input_with(node, own)
+            continue
+        with graph.inserting_before(user):
+            again = graph.node_copy(user, lambda each: own if each is node else each)
+        _hand(user, again, graph)
+        for unread in (again, user):
+            if not unread.users:
+                graph.erase_node(unread)
+
+
+def _uses(node: Node) -> tuple[list[Node], list[Node]]:
+    """Calls that read a value in the end: what each is given, and the calls."""
+    given, calls = [], []
+    for user in node.users:
+        others = _uses(user) if _passes(user) else ([node], [user])
+        given += others[0]
+        calls += others[1]
+    return given, calls
+
+
+def _passes(node: Node) -> bool:
+    """Tells whether a call hands a constant on to a layer, which packs it so."""
+    return is_dequant(node) or operators.packet(node) in _TURNING
+
+
+def _is_packed(given: Node, call: Node) -> bool:
+    places = _PACKED.get(operators.packet(call), ())
+    return any(call.args[place] is given for place in places if place < len(call.args))
 
 
 def _split(program: ExportedProgram, node: Node, spec: InputSpec) -> None:
