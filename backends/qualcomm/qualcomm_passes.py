@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from etbuild.exact import ranges
 from etlower import operators
 from executorch.backends.qualcomm import _passes
-from executorch.backends.qualcomm.utils.constants import QCOM_ORIG_DTYPE
+from executorch.backends.qualcomm.utils.constants import QCOM_ORIG_DTYPE, QCOM_QUANT_ATTRS
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass, PassResult
 from torch.fx import GraphModule, Node
@@ -67,7 +68,7 @@ class SameIntegers(ExportPass):  # type: ignore[misc]
         changed = False
         for node in list(graph_module.graph.nodes):
             dtype = _width_of_inputs(node)
-            for given in node.all_input_nodes if dtype else ():
+            for given in _integers_of(node) if dtype else ():
                 value = given.meta["val"]
                 if isinstance(value, torch.Tensor) and value.dtype in _INTEGERS - {dtype}:
                     changed = True
@@ -92,12 +93,16 @@ def _is_narrowed(node: Node) -> bool:
 
 
 _INTEGERS = frozenset((torch.int32, torch.int64))
+# QNN reads places as 32-bit integers, and of 64 bits the halves as two.
+_PICKING = frozenset({"index", "index_put"})
 _OF_ONE_TYPE = ("add", "maximum", "minimum", "mul", "sub", "where")
 
 
 def _width_of_inputs(node: Node) -> torch.dtype | None:
     """The type that a node's integers must have; None: each may have its own."""
     packet, value = operators.packet(node), node.meta.get("val")
+    if packet in _PICKING:
+        return torch.int32
     if not isinstance(value, torch.Tensor) or value.dtype not in _INTEGERS:
         return None
     if packet == "cat" or (packet in _OF_ONE_TYPE and value.dtype == torch.int32):
@@ -105,11 +110,19 @@ def _width_of_inputs(node: Node) -> torch.dtype | None:
     return torch.int32 if packet == "_to_copy" and value.dtype == torch.int64 else None
 
 
+def _integers_of(node: Node) -> Iterable[Node]:
+    """Inputs of a node that must have one width: places only, where it picks by them."""
+    if operators.packet(node) in _PICKING:
+        return [place for place in node.args[1] if place is not None]
+    return node.all_input_nodes
+
+
 def _cast(node: Node, given: Node, dtype: torch.dtype) -> None:
     copy = exir_ops.edge.aten._to_copy.default
     with node.graph.inserting_before(node):
         made = node.graph.call_function(copy, (given,), {"dtype": dtype})
     made.meta = {**node.meta, "val": given.meta["val"].to(dtype)}
+    made.meta.pop(QCOM_QUANT_ATTRS, None)
     node.replace_input_with(given, made)
 
 

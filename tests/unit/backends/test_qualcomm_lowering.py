@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 import qualcomm_lowering
+import qualcomm_passes
 import torch
 from etbuild import BuildError, LowerAgain
 from executorch.backends.qualcomm.utils.constants import QCOM_BYPASS_NODE
-from torch.fx import Graph, Node
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch import nn
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.infra.partitioner import Partition
 
 
@@ -43,6 +46,22 @@ def test_partitions_make_their_weights(given: list[str]) -> None:
         assert {weight, weight.args[1]} < set(partition.nodes)
         assert all(node.meta[QCOM_BYPASS_NODE] for node in (weight, weight.args[1]))
     assert nodes["first"].args[0].name == "x"
+
+
+def test_places_have_32_bits() -> None:
+    """QNN would read each of 64 bits as two."""
+    graph = Graph()
+    x, places = graph.placeholder("x"), graph.placeholder("places")
+    x.meta["val"], places.meta["val"] = torch.empty(8, 3), torch.zeros(5, dtype=torch.int64)
+    picked = graph.call_function(exir_ops.edge.aten.index.Tensor, (x, [None, places]))
+    picked.meta["val"] = torch.empty(8, 5)
+    graph.output((picked,))
+    module = GraphModule(nn.Module(), graph)
+    assert qualcomm_passes.SameIntegers().call(module).modified
+    [_, cast] = picked.args[1]
+    assert picked.args[0] is x
+    assert cast.args == (places,)
+    assert cast.meta["val"].dtype == torch.int32
 
 
 def test_what_reads_a_refused_weight_stays() -> None:
