@@ -32,6 +32,7 @@ from executorch.backends.arm.operator_support.tosa_supported_operators import (
 )
 from executorch.backends.arm.tosa.backend import TOSABackend
 from executorch.backends.arm.vgf.backend import VgfBackend
+from executorch.backends.arm.vgf.model_converter import find_model_converter_binary
 from executorch.backends.transforms.fuse_duplicate_users_pass import FuseDuplicateUsersPass
 from executorch.backends.transforms.replace_scalar_with_tensor import (
     ReplaceScalarWithTensorArgPass,
@@ -361,6 +362,11 @@ def _finding(inner: Any, name: str) -> Any:
         except BuildError:
             raise
         except Exception as error:  # Those of passes have no common class.
+            if name == VgfBackend.__name__ and find_model_converter_binary() is None:
+                raise BuildError(
+                    "Arm's model-converter was not found in PATH.",
+                    "It is a program of the backend's packages: add their folder to PATH.",
+                ) from error
             found = _refused.find(before, lambda part: inner(part, specs), error)
             raise BuildError(
                 f"Arm's compiler ({name}) fails on {found.what}",

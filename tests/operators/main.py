@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from etlower import flags, sources
+from etlower import flags, packages, sources
 from etlower.lower import make_deterministic, quiet
 
 from tests.operators import results
@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
+    packages.install_programs()
     with tempfile.TemporaryDirectory() as tree:
         attempt = _attempt(_recipe_of(options.flags, Path(tree)), options.precision)
         patterns = [name.removeprefix("aten.") for name in options.operator] or ["*"]

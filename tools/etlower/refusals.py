@@ -67,9 +67,11 @@ class Refusals:
             self._keys.add(_key(node))
             raise LowerAgain from error
         lines = str(error).strip().splitlines() or [type(error).__name__]
+        # Not a heading of what a compiler printed: "Stdout:".
+        said = [line for line in lines if line.strip() and not line.rstrip().endswith(":")] or lines
         names = {operators.name(each) for each in before.graph.nodes}
         own = sorted(n.removeprefix("aten.") for n in names if n.startswith("aten."))
-        return BuildError(f"a part with {', '.join(own)}: {lines[-1].strip().rstrip('.')}.")
+        return BuildError(f"a part with {', '.join(own)}: {said[-1].strip().rstrip('.')}.")
 
 
 def succeeding(compiler: Callable[[ExportedProgram], Any]) -> Callable[[ExportedProgram], bool]:

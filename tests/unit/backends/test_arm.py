@@ -141,6 +141,18 @@ def test_what_was_kept_whole_and_is_left() -> None:
     assert not check(graph.call_function(aten.pad.default, (x, [1, 1], "reflect")))
 
 
+def test_a_missing_converter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no operator's fault: without it, ExecuTorch would get all of them."""
+    monkeypatch.setenv("PATH", "")
+    spec = ModelSpec({"forward": Method(nn.Linear(4, 4).eval(), (torch.randn(2, 4),))})
+    recipe = arm_recipes.vgf_fp(RecipeContext(Options({}, "//:r"), "//:r"))
+    with (
+        fast_path.chosen("fast"),
+        pytest.raises(BuildError, match="model-converter was not found"),
+    ):
+        stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
+
+
 def _call(graph: Graph, *given: Node) -> Node:
     return graph.call_function(torch.add, given)
 
