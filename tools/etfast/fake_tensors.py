@@ -39,8 +39,17 @@ def learned(value: Any) -> tuple[int, int] | None:
     """
     if type(value) is not FakeTensor or not value._has_symbolic_sizes_strides:
         return None
-    known = value.fake_mode.shape_env
+    # A pass's own mode may have none, where the symbols are the program's.
+    known = value.fake_mode.shape_env or _environment_of(value)
+    if known is None:
+        return None
     return known._replacements_version_counter, known.num_deferred_runtime_asserts
+
+
+def _environment_of(value: FakeTensor) -> Any:
+    """What knows the symbols among a tensor's numbers; None: there are none."""
+    numbers = (*value.shape, *value.stride(), value.storage_offset())
+    return next((n.node.shape_env for n in numbers if isinstance(n, torch.SymInt)), None)
 
 
 class Note:

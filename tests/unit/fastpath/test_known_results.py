@@ -17,6 +17,7 @@ from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.lowered_backend_module import LoweredBackendModule
 from recipes import xnnpack
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 lower.make_deterministic()
 
@@ -134,3 +135,18 @@ def test_a_changed_graph_is_run(delegated: list[tuple[LoweredBackendModule, Any]
     with mode:
         node.meta["val"] = torch.empty_like(node.meta["val"])
     assert delegates.outputs(module, given, mode) is None
+
+
+def test_symbols_of_a_mode_that_knows_none() -> None:
+    """A pass may make fake tensors in a mode of its own, of the program's sizes."""
+    own = FakeTensorMode(shape_env=ShapeEnv())
+    given = own.from_tensor(torch.ones(3, 5), symbolic_context=_any_size())
+    with FakeTensorMode() as other:
+        made = other.from_tensor(torch.ones(1))
+        made = made.new_empty(given.shape)
+    assert other.shape_env is None
+    assert fake_tensors.learned(made) == fake_tensors.learned(given)
+
+
+def _any_size() -> StatelessSymbolicContext:
+    return StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * 2)
