@@ -42,6 +42,8 @@ _OF_MANY_DIMENSIONS = (
 
 # What takes sizes that the program computes.
 _OF_COMPUTED_SIZES = frozenset({"expand_copy", "full", "view_copy"})
+# What takes single ones.
+_OF_COMPUTED_SIZE = frozenset({"arange", "native_group_norm", "select_copy", "slice_copy"})
 
 
 def _is_large(node: Node) -> bool:
@@ -88,6 +90,8 @@ def refusal(node: Node) -> str:
         return "Vulkan's runtime ends the process on more than four dimensions"
     if _has_computed_sizes(node) and operators.packet(node) not in _OF_COMPUTED_SIZES:
         return "Vulkan's runtime ends the process on lists of sizes that are computed"
+    if _has_computed_number(node) and operators.packet(node) not in _OF_COMPUTED_SIZE:
+        return "Vulkan takes a number that sizes give from the largest ones"
     if _is_constant(node):
         return "it is a constant, which ExecuTorch computes as fast"
     if not is_conversion and any(map(_is_computed_number, node.all_input_nodes)):
@@ -121,6 +125,16 @@ def _has_computed_sizes(node: Node) -> bool:
     lists = [each for each in (*node.args, *node.kwargs.values()) if isinstance(each, list | tuple)]
     each = [value for values in lists for value in values if isinstance(value, Node)]
     return any(isinstance(value.meta.get("val"), torch.SymInt) for value in each)
+
+
+def _has_computed_number(node: Node) -> bool:
+    """Tells whether a call computes with a fraction that sizes give, or a tensor with a number."""
+    given = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    if any(isinstance(value, torch.SymFloat) for value in given):
+        return True
+    single = [each for each in (*node.args, *node.kwargs.values()) if isinstance(each, Node)]
+    is_of_tensors = bool(operators.values(node))
+    return is_of_tensors and any(isinstance(n.meta.get("val"), torch.SymInt) for n in single)
 
 
 def _value(node: Any) -> Any:
@@ -232,6 +246,18 @@ def _selection(node: Node) -> str:
     if not _is_dynamic(_value(node.args[2])):
         return ""
     return "Vulkan gives as many elements as the largest index picks, where its size varies"
+
+
+def _filled(node: Node) -> str:
+    if not _is_dynamic(_value(node)):
+        return ""
+    return "upstream's passes fail on a part that gets nothing but sizes"
+
+
+def _squeeze(node: Node) -> str:
+    if not _is_dynamic(_value(node)):
+        return ""
+    return "Vulkan gives dimensions of one the largest sizes as they go, or ends the process"
 
 
 def _normalization_of_batches(node: Node) -> str:
@@ -408,6 +434,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "_softmax": _reduction,
     "_to_copy": _conversion,
     "addmm": _product(0, 2),
+    "arange": _filled,
     "avg_pool2d": _pool,
     "clamp": _clamp,
     "constant_pad_nd": _padding,
@@ -417,6 +444,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "dim_order_ops._to_dim_order_copy": _conversion,
     "div": _quotient,
     "embedding": _weights(0),
+    "full": _filled,
     "gelu": _gelu,
     "index": _index,
     "index_select": _selection,
@@ -427,6 +455,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "native_group_norm": _normalization_of_groups,
     "native_layer_norm": _normalization_of_layers,
     "pow": _power,
+    "squeeze_copy": _squeeze,
     "upsample_bilinear2d": _bilinear,
     "upsample_nearest2d": _nearest,
     **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "sum"), _reduction),

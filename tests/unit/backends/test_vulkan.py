@@ -283,6 +283,11 @@ _SIZES = torch.randn(16).abs()
         (lambda x: x.index_select(1, torch.tensor([2, 0])), 2, ""),
         (lambda x: F.pad(x, (0, 0, 0, x.shape[2])), 2, "constant_pad_nd.default"),
         (lambda x: x[:, :, :1].expand(-1, -1, x.shape[2], -1), 2, ""),
+        (lambda x: torch.add(x, x * 2, alpha=x.shape[2]), 2, "add.Tensor"),
+        (lambda x: x * (1 / x.shape[2]), 2, "mul.Tensor"),
+        (lambda x: x + torch.arange(x.shape[3]) * 0.5, 3, "arange.start_step"),
+        (lambda x: (x * 2)[:1].squeeze(0) * 2, 2, "squeeze_copy.dims"),
+        (lambda x: (x * 2)[:1].squeeze(0) * 2, 0, ""),
     ],
 )
 def test_sizes_that_vary(
@@ -295,6 +300,7 @@ def test_sizes_that_vary(
     shapes = ({dimension: torch.export.Dim("n", min=4, max=9)},)
     left = refused(_Alone(function), torch.ones(5, 16, 6, 7), shapes=shapes)
     named = ("upsample", "native_group", "index_select", "constant_pad", "expand")
+    named = (*named, "add", "arange", "mul", "squeeze")
     ours = [name for name in left if name.startswith(tuple(f"aten.{each}" for each in named))]
     assert ours == ([f"aten.{operator}"] if operator else []), left
 
