@@ -89,6 +89,31 @@ def refuse_sizes(builder: Any) -> None:
     builder.emit = emit
 
 
+def count_fractions(slots: Any) -> None:
+    """Has upstream take note of fractions of sizes, on whose type it fails: no handler gets them.
+
+    Args:
+      slots: upstream's class, which counts what a program holds.
+    """
+    inner = slots._val_to_idtype
+    if getattr(inner, "is_ours", False):
+        return
+
+    def kind(self: Any, value: Any) -> Any:
+        from executorch.backends.mlx.builder.slot_manager import IdType
+
+        return IdType.SymInt if isinstance(value, torch.SymFloat) else inner(self, value)
+
+    kind.is_ours = True  # type: ignore[attr-defined]
+    slots._val_to_idtype = kind
+
+
+def _has_fraction(node: Node) -> bool:
+    """Tells whether a call gets or gives a fraction that sizes give: payloads have none."""
+    given = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    return any(isinstance(value, torch.SymFloat) for value in given)
+
+
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Tells whether constants are of one type and shape, with the same bytes: also not a number."""
     if (one.dtype, one.shape) != (other.dtype, other.shape):
@@ -125,7 +150,7 @@ def _checked(inner: Callable[..., Any], check: Callable[[Node], bool]) -> Callab
     def handler(builder: Any, node: Node) -> Any:
         wrong = (
             *(_is_along_nothing, _is_of_integers, _fills_beyond, _has_other_type),
-            _lacks_batches,
+            *(_lacks_batches, _has_fraction),
         )
         if operators.is_empty(node) or any(tell(node) for tell in wrong) or not check(node):
             raise NotImplementedError("MLX would compute something else for these arguments")

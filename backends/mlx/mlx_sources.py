@@ -40,6 +40,8 @@ def load_upstream(label: str) -> tuple[ModuleType, ModuleType]:
     builder = importlib.import_module("executorch.backends.mlx.builder.program_builder")
     mlx_guards.tell_constants_apart(builder.MLXProgramBuilder)
     mlx_guards.refuse_sizes(builder.MLXProgramBuilder)
+    slots = importlib.import_module("executorch.backends.mlx.builder.slot_manager")
+    mlx_guards.count_fractions(slots.SlotManager)
     patterns = importlib.import_module("executorch.backends.mlx.patterns")
     mlx_guards.repeat_joint_keys(patterns.SDPAHandler)
     mlx_reproducible.install(importlib.import_module("executorch.backends.mlx.preprocess"))

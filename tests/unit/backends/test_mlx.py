@@ -99,7 +99,7 @@ def test_handlers_choose_nothing_by_the_example(
 def test_sizes_are_no_numbers_of_values() -> None:
     """Upstream's pass takes a number for the value of that number, and joins the two slices."""
     shapes = ({2: torch.export.Dim("n", min=4, max=20)},)
-    _, parts = lowered(lambda x: F.pad(x, (2, 1), mode="circular"), X[0], shapes)
+    _, parts = lowered(lambda x: torch.ops.aten._pad_circular(x, (2, 1)), X[0], shapes)
     copies = [n for part in parts for n in part.nodes if operators.packet(n) == "copy"]
     assert copies and all(node.args[0] is not node.args[1] for node in copies)
 
@@ -111,6 +111,15 @@ def test_parts_give_no_sizes(mode: str) -> None:
     for part in parts:
         [given] = part.find_nodes(op="output")
         assert all(isinstance(n.meta["val"], torch.Tensor) for n in given.all_input_nodes)
+
+
+@pytest.mark.parametrize("power", [-0.5, 1])
+def test_fractions_of_sizes_stay_outside(power: float) -> None:
+    """Upstream fails on the type of such a number, whoever computes it."""
+    shapes = ({3: torch.export.Dim("n", min=4, max=9)},)
+    left, _ = lowered(lambda x: (x * (0.5 * x.shape[3] ** power)).relu(), shapes=shapes)
+    assert "scalar_tensor" in left and "relu" not in left
+    assert not any(name.endswith("_") for name in left)
 
 
 @pytest.mark.parametrize("function", [torch.argmax, lambda x: x.argsort(1), lambda x: x.sort(1)[1]])
