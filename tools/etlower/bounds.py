@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from etlower import operators
+from etlower import operators, size_functions
 
 _FIXED = (
     "ExecuTorch took the example's size{where}. Its check of graphs does that at an operator with "
@@ -132,12 +132,28 @@ def explain(
         ]
         if not ranges:
             continue
+        function = size_functions.lacking(program)
+        if function is not None:
+            raise BuildError(
+                f'{label}: the method "{method}" has dynamic shapes ({", ".join(ranges)}), and '
+                f"computes {getattr(function.target, '__name__', function.target)} of "
+                f"{', '.join(str(n.meta.get('val')) for n in function.all_input_nodes)}"
+                f"{_place_of_number(function)}, for which ExecuTorch has no instruction.",
+                "Write it with sums, products, quotients, powers and roots, compute it of a tensor "
+                "(torch.tensor(x.shape[0])), or give the number to the model as an input.",
+            ) from error
         raise BuildError(
             f'{label}: the method "{method}" has dynamic shapes ({", ".join(ranges)}), and could '
             f"not be lowered with them: {where}: {type(cause).__name__}: {said}",
             "Give the model methods of fixed sizes (without dynamic_shapes), or choose another "
             "recipe.",
         ) from error
+
+
+def _place_of_number(node: Node) -> str:
+    """The place of a call, or of the first one that reads it and has one."""
+    places = (operators.place_of(each) for each in (node, *node.users))
+    return next(filter(None, places), "")
 
 
 def check_lowered(manager: Any, expected: Mapping[str, Sequence[Input]], label: str) -> None:

@@ -16,6 +16,9 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from executorch.exir.passes.executorch_prim_ops_registry import (
+    _PYTHON_SYM_OPS_TO_EXECUTORCH_SYM_OPS,
+)
 from executorch.exir.verification import verifier
 from torch._export.verifier import SpecViolationError
 from torch._ops import OpOverload
@@ -71,8 +74,10 @@ def known_are_valid() -> Iterator[None]:
     """Lets upstream's check of graphs pass what is not core ATen and has a kernel in the runtime.
 
     The check is for backends. An operator that none of them takes needs a kernel, which is there.
+    Functions of sizes that torch wrote in Python (`torch.sym_float`) have one as well.
     """
-    with replaced((verifier, "DISALLOW_LIST", [*verifier.DISALLOW_LIST, *_beyond_core()])):
+    known = [*verifier.DISALLOW_LIST, *_beyond_core(), *_PYTHON_SYM_OPS_TO_EXECUTORCH_SYM_OPS]
+    with replaced((verifier, "DISALLOW_LIST", known)):
         yield
 
 

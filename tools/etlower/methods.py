@@ -16,7 +16,7 @@ from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
-from etlower import control_flow_bodies, operators, smallest_sizes
+from etlower import control_flow_bodies, operators, size_functions, smallest_sizes
 from etlower.outputs import leaves
 
 # Names of torch's errors on values that it has to know.
@@ -64,6 +64,7 @@ def export(
     lowering = recipe.lowering_recipe
     if lowering and lowering.edge_compile_config and lowering.edge_compile_config._skip_dim_order:
         _leave_in_rows(program)
+    size_functions.write_out(program)
     _make_tuples_plain(program)
     return program
 

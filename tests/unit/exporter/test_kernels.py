@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from etbuild import BuildError, LowerAgain, Method, ModelSpec
 from etlower import kernels, lower, undelegated
 from executorch.exir import EdgeCompileConfig
@@ -208,3 +210,56 @@ class Alien(torch.nn.Module):
 def test_other_namespaces_are_the_apps_own() -> None:
     (result,) = kernels.missing(lowered(Alien(), torch.ones(2)))
     assert (result["operator"], result["foreign"]) == ("alien::twice.out", True)
+
+
+class OfSizes(torch.nn.Module):
+    """Computes with numbers that follow from a size."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * x.shape[1] ** -0.5,
+        lambda x: x * 2.5 ** x.shape[1],
+        lambda x: x * x.shape[1] ** 3,
+        lambda x: x / torch._sym_sqrt(x.shape[1]),
+        lambda x: x + x.shape[1] * 0.5,
+        lambda x: x * math.floor(x.shape[1] * 0.5),
+        lambda x: x * torch.sym_sum((x.shape[0], x.shape[1], x.shape[1])),
+        lambda x: (x[0, :, None] * x[0]).reshape(x.shape[1] ** 2),
+        lambda x: F.interpolate(x[None], scale_factor=1.5, mode="linear"),
+        lambda x: F.interpolate(x[None, :, None], scale_factor=2.0, mode="bicubic"),
+        lambda x: F.pad(x[None], (2, 1), mode="circular"),
+        lambda x: F.pad(x[None], (x.shape[1] // 2, 0), mode="circular"),
+        lambda x: torch.empty(x.shape[1]).fill_(2.0) + x,
+        lambda x: x.new_empty(x.shape).copy_(x * 2) + torch.empty_like(x).zero_(),
+    ],
+)
+def test_functions_of_sizes_that_vary(function: Any) -> None:
+    """Upstream refuses most of them, or gives them the example's size."""
+    net = OfSizes(function).eval()
+    shapes = ({1: torch.export.Dim("n", min=4, max=12)},)
+    inputs = (torch.ones(3, 9),)
+    spec = ModelSpec({"forward": Method(net, inputs, dynamic_shapes=shapes, strict=False)})
+    manager = run(spec, ExportRecipe(name="any"))
+    for size in (4, 7, 12):
+        x = torch.randn(3, size)
+        torch.testing.assert_close(ran(manager, x), net(x))
+
+
+def test_a_function_of_sizes_without_an_instruction() -> None:
+    inputs = (torch.ones(3, 9),)
+    shapes = ({1: torch.export.Dim("n", min=4, max=12)},)
+    net = OfSizes(lambda x: x * (x.shape[1] << 2))
+    spec = ModelSpec({"forward": Method(net, inputs, dynamic_shapes=shapes, strict=False)})
+    message = r"computes lshift of s\d+ \(.*test_kernels\.py:\d+\), for which ExecuTorch has no"
+    with pytest.raises(BuildError, match=message):
+        run(spec, ExportRecipe(name="any"))

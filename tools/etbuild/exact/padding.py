@@ -113,7 +113,30 @@ def _cut(x: Any, pad: Sequence[int]) -> Any:
 
 def _pads_around(node: Node) -> bool:
     is_circular = argument_of(node, 2, "mode", "constant") == "circular"
-    return is_circular and min(node.args[1]) >= 0  # type: ignore[arg-type]
+    amounts = [n for n in node.args[1] if isinstance(n, int)]  # type: ignore[union-attr]
+    return is_circular and min(amounts, default=0) >= 0
+
+
+def _pads_around_varying(node: Node) -> bool:
+    sizes = node.args[0].meta["val"].shape
+    return _pads_around(node) and not all(isinstance(n, int) for n in (*sizes, *node.args[1]))
+
+
+def _has_varying_sizes(node: Node) -> bool:
+    """Tells whether a tensor that is filled later has a size that varies."""
+    return not all(isinstance(size, int) for size in node.meta["val"].shape)
+
+
+def _zeros(sizes: list[int], **kwargs: Any) -> Any:
+    import torch
+
+    return torch.zeros(sizes, dtype=kwargs.get("dtype"))
+
+
+def _zeros_like(x: Any, sizes: Any = None, **kwargs: Any) -> Any:
+    import torch
+
+    return torch.zeros(x.shape if sizes is None else sizes, dtype=kwargs.get("dtype") or x.dtype)
 
 
 def _padded_around(x: Any, amounts: list[int], mode: str = "", value: Any = None) -> Any:
@@ -122,8 +145,9 @@ def _padded_around(x: Any, amounts: list[int], mode: str = "", value: Any = None
     for place, (before, after) in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
         dim = x.dim() - 1 - place
         size = x.shape[dim]
-        parts = [x.narrow(dim, size - before, before)] if before else []
-        parts += [x, x.narrow(dim, 0, after)] if after else [x]
+        has = [type(n) is not int or n > 0 for n in (before, after)]
+        parts = [x.narrow(dim, size - before, before)] if has[0] else []
+        parts += [x, x.narrow(dim, 0, after)] if has[1] else [x]
         x = torch.cat(parts, dim) if len(parts) > 1 else x
     return x
 
@@ -177,6 +201,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule(_REFLECTIONS, always, _reflection_pad),
         Rule(("pad.default",), _reflects, _pad_by_reflections),
     ),
+    "unfilled": (
+        Rule(("empty.memory_format",), _has_varying_sizes, _zeros),
+        Rule(("empty_like.default", "new_empty.default"), _has_varying_sizes, _zeros_like),
+    ),
+    "varying_circle": (Rule(("pad.default",), _pads_around_varying, _padded_around),),
     "uneven_padding": (Rule(_PADDINGS, _pads_unevenly, _even_padding),),
 }
 REASONS: Mapping[str, str] = {
@@ -184,5 +213,7 @@ REASONS: Mapping[str, str] = {
     "empty_padding": "the kernels take no empty tensors, or give them another shape",
     "negative_padding": "the kernel takes no negative numbers",
     "reflection_pad": "the delegate pads with zeros",
+    "unfilled": "upstream gives them the example's sizes",
+    "varying_circle": "upstream gives what is padded the example's sizes",
     "uneven_padding": "the delegate reads memory that nothing was written to, or omits a side",
 }

@@ -77,6 +77,8 @@ FOR_KERNELS = (
     "scalar_shape",
     "scalar_sum",
     "scalar_type",
+    "unfilled",
+    "varying_circle",
     "weight_order",
     "whole_correction",
     "whole_sum",

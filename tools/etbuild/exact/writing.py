@@ -89,6 +89,9 @@ def write_out(*names: str) -> WriteOut:
         "scalar_type": sums and differences of whole numbers and a fraction, which may be a bound.
         "uneven_padding": padding by a number of other sizes before than behind, as even padding of
           which a part is taken.
+        "unfilled": tensors whose numbers are written later (`torch.empty`), of sizes that vary, as
+          zeros.
+        "varying_circle": circular padding over or by sizes that vary, as parts that are joined.
         "weight_order": convolutions of rows whose weights have their channels last.
         "sum_factor": sums and differences of tensors of which one has a factor.
         "whole_correction": variances whose correction is the count of elements or more.
