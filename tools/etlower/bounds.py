@@ -132,6 +132,8 @@ def explain(
         ]
         if not ranges:
             continue
+        for number, name in enumerate(program.graph_signature.user_inputs):
+            _check_fixed(program, method, number, str(name), label, error)
         function = size_functions.lacking(program)
         if function is not None:
             raise BuildError(
@@ -148,6 +150,28 @@ def explain(
             "Give the model methods of fixed sizes (without dynamic_shapes), or choose another "
             "recipe.",
         ) from error
+
+
+def _check_fixed(
+    program: torch.export.ExportedProgram,
+    method: str,
+    number: int,
+    name: str,
+    label: str,
+    error: Exception,
+) -> None:
+    """Fails where lowering an exported program has fixed a size of an input that varied."""
+    [node] = [n for n in program.graph.find_nodes(op="placeholder") if n.name == name] or [None]
+    value = node.meta.get("val") if node is not None else None
+    for dimension, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+        if isinstance(size, torch.SymInt) and size.node.expr.is_number:
+            # As it was before something more became known of it.
+            exported_as = bound_sympy(size.node._expr, program.range_constraints).upper
+            upper = int(exported_as) if exported_as.is_finite else None
+            given = Input(name, (*(None,) * dimension, upper))
+            fixed = int(size.node.expr)
+            where = _fixed_at(program)
+            raise _smaller(label, method, number, given, dimension, fixed, where) from error
 
 
 def _place_of_number(node: Node) -> str:

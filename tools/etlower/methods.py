@@ -151,7 +151,7 @@ def export_module(
 ) -> torch.export.ExportedProgram:
     try:
         program = torch.export.export(
-            module, method.example_inputs, dynamic_shapes=method.dynamic_shapes, strict=strict
+            module, method.example_inputs, dynamic_shapes=_shapes(module, method), strict=strict
         )
     except Exception as error:
         check_eager(name, module, method, label)
@@ -168,6 +168,24 @@ def export_module(
         ) from error
     smallest_sizes.check(name, module, method, program, label)
     return program
+
+
+def _shapes(module: Any, method: Method) -> Any:
+    """The dynamic shapes of a method's inputs, one by one where a graph that was captured has them.
+
+    A method that takes `*inputs` has those of all in one place.
+    """
+    shapes, inputs = method.dynamic_shapes, method.example_inputs
+    is_captured = isinstance(module, torch.fx.GraphModule)
+    if not is_captured or not isinstance(shapes, tuple | list) or not shapes:
+        return shapes
+    last = shapes[-1]
+    is_of_several = isinstance(last, tuple | list) and any(
+        isinstance(each, tuple | list | dict) for each in last
+    )
+    if is_of_several and isinstance(inputs[len(shapes) - 1], torch.Tensor):
+        return (*shapes[:-1], *last)
+    return shapes
 
 
 def check_eager(name: str, module: Any, method: Method, label: str) -> None:

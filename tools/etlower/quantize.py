@@ -236,7 +236,7 @@ def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """A program's graph, in which each call has weights of its own and copies write state."""
     graph = program.module(check_guards=False)
     # Quantizers take windows without a batch, and compilers then have no kernel.
-    write_out_before_quantization(graph, "no_batch")
+    write_out_before_quantization(graph, "no_batch", "varying_factor")
     if written_state.has_views(graph):
         graph = program.run_decompositions({}).module(check_guards=False)
     return written_state.write_by_copies(own_weights(graph))

@@ -16,6 +16,7 @@ from etlower.progress import Progress
 from executorch.exir import EdgeCompileConfig
 from executorch.export import ExportRecipe
 from executorch.export.recipe import LoweringRecipe
+from quiet_torch import run
 from torch import Tensor
 from torch.export import Dim
 
@@ -196,3 +197,37 @@ def test_the_graph_that_is_quantized_says_what_it_takes() -> None:
     )
     assert bounds.captured(program.module(check_guards=False)) == bounds.exported(program)
     assert bounds.exported(program)[0] == bounds.Input("x", (9, 8))
+
+
+class OfSeveral(torch.nn.Module):
+    """Takes any number of inputs, and adds a multiple that a size gives."""
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        first, second = inputs
+        return torch.add(first, second, alpha=first.shape[0])
+
+
+def test_quantized_methods_of_several_inputs_have_dynamic_shapes() -> None:
+    """The graph that is quantized takes them one by one."""
+    size = {0: torch.export.Dim("n", min=2, max=9)}
+    inputs = (torch.randn(4, 8), torch.randn(4, 8))
+    method = Method(OfSeveral(), inputs, dynamic_shapes=((size, size),), strict=False)
+    manager = run(ModelSpec({"forward": method}), quantized())
+    [plan] = manager.executorch_program.execution_plan
+    assert [plan.values[place].val.sizes for place in plan.inputs] == [[9, 8], [9, 8]]
+
+
+class Attention(torch.nn.Module):
+    """Splits its input into queries, keys and values."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.reshape(x.shape[0], -1, 2, 2).mT for part in x.chunk(3, -1))
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+def test_a_size_that_upstream_fixed_before_it_failed() -> None:
+    """Its view of memory ends with a bare Exception."""
+    shapes = ({0: torch.export.Dim("n", min=2, max=7)},)
+    method = Method(Attention(), (torch.randn(5, 6, 12),), dynamic_shapes=shapes, strict=False)
+    with pytest.raises(BuildError, match=r"dimension 0, lost its range: got at most 5.* most 7"):
+        run(ModelSpec({"forward": method}), ExportRecipe(name="any"))

@@ -84,6 +84,10 @@ def _has_sum_factor(node: Node) -> bool:
     return bool(argument_of(node, 2, "alpha", 1) != 1)
 
 
+def _has_varying_factor(node: Node) -> bool:
+    return not isinstance(argument_of(node, 2, "alpha", 1), int | float)
+
+
 def _sum_with(operator: str) -> Callable[..., Any]:
     def function(x: Any, y: Any, alpha: Any = 1) -> Any:
         if operator.startswith("rsub"):
@@ -152,6 +156,10 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule((name,), _has_sum_factor, _sum_with(name))
         for name in ("add.Tensor", "rsub.Scalar", "rsub.Tensor", "sub.Tensor")
     ),
+    "varying_factor": tuple(
+        Rule((name,), _has_varying_factor, _sum_with(name))
+        for name in ("add.Tensor", "rsub.Scalar", "rsub.Tensor", "sub.Tensor")
+    ),
     "zero_factor": (Rule(("addmm.default",), _has_zero_factor, _addmm),),
 }
 REASONS: Mapping[str, str] = {
@@ -161,5 +169,6 @@ REASONS: Mapping[str, str] = {
     "first_number": "the kernel multiplies the single number by the factor, not the other tensor",
     "product_batches": "its kernel takes matrices in equal batches",
     "sum_factor": "the delegate leaves out the factor",
+    "varying_factor": "quantizers and delegates take no factor that sizes give",
     "zero_factor": "the kernel makes NaN of an infinity or a NaN that counts for nothing",
 }

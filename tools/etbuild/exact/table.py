@@ -79,6 +79,7 @@ FOR_KERNELS = (
     "scalar_type",
     "unfilled",
     "varying_circle",
+    "varying_factor",
     "weight_order",
     "whole_correction",
     "whole_sum",

@@ -92,6 +92,7 @@ def write_out(*names: str) -> WriteOut:
         "unfilled": tensors whose numbers are written later (`torch.empty`), of sizes that vary, as
           zeros.
         "varying_circle": circular padding over or by sizes that vary, as parts that are joined.
+        "varying_factor": sums and differences of which one tensor has a factor that sizes give.
         "weight_order": convolutions of rows whose weights have their channels last.
         "sum_factor": sums and differences of tensors of which one has a factor.
         "whole_correction": variances whose correction is the count of elements or more.
