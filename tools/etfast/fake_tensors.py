@@ -47,7 +47,7 @@ def learned(value: Any) -> tuple[int, int] | None:
 
 
 def _environment_of(value: FakeTensor) -> Any:
-    """What knows the symbols among a tensor's numbers; None: there are none."""
+    """The environment of the symbols among a tensor's numbers; None: there are none."""
     numbers = (*value.shape, *value.stride(), value.storage_offset())
     return next((n.node.shape_env for n in numbers if isinstance(n, torch.SymInt)), None)
 
