@@ -161,6 +161,8 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             return True
         if is_other_order(node, _name(node)) or is_computed_otherwise(node, _name(node)):
             return True
+        if _scales_rows(node):
+            return True
         if _name(node) in _CASTS:
             given = node.all_input_nodes[0].meta["val"].dtype
             # QNN takes whole numbers for those that stand for fractions.
@@ -238,6 +240,30 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             "another recipe for it (overrides).",
         )
 
+
+def _scales_rows(node: torch.fx.Node) -> bool:
+    """Tells whether rows are multiplied by a number that were picked by a part's 32-bit input.
+
+    Of several rows of places, QNN picks those of the first one only, and zeros.
+    """
+    if operators.packet(node) != "mul":
+        return False
+    rows, number = node.args[:2]
+    for picked, factor in ((rows, number), (number, rows)):
+        place = _PLACES.get(operators.packet(picked)) if isinstance(picked, torch.fx.Node) else None
+        if place is None or any(value.numel() > 1 for value in operators.values(factor)):
+            continue
+        places = picked.args[place]
+        for each in places if isinstance(places, list | tuple) else (places,):
+            # What is cast for this call alone is cast in its part.
+            is_own = each is not None and _name(each) in _CASTS and len(each.users) == 1
+            if each is not None and not is_own and each.meta["val"].dim() > 1:
+                return True
+    return False
+
+
+# Operator to the argument that has its places.
+_PLACES = {"embedding": 1, "index": 1}
 
 # The one that partitioned last: the compiler below works for it.
 _partitioner: Partitioner | None = None

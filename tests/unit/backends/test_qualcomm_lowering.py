@@ -64,6 +64,27 @@ def test_places_have_32_bits() -> None:
     assert cast.meta["val"].dtype == torch.int32
 
 
+@pytest.mark.parametrize(
+    ("rows", "is_own", "stays"), [(2, False, True), (1, False, False), (2, True, False)]
+)
+def test_rows_that_a_number_scales(rows: int, is_own: bool, stays: bool) -> None:
+    """QNN picks those of the first row of places only, where these are an input of a part."""
+    graph = Graph()
+    table, places, number = (graph.placeholder(name) for name in ("table", "places", "number"))
+    table.meta["val"], number.meta["val"] = torch.empty(8, 3), torch.tensor(4.0)
+    places.meta["val"] = torch.zeros([5] * rows, dtype=torch.int32)
+    if is_own:
+        cast = exir_ops.edge.aten._to_copy.default
+        value = places.meta["val"]
+        places = graph.call_function(cast, (places,), {"dtype": torch.int32})
+        places.meta["val"] = value
+    picked = graph.call_function(exir_ops.edge.aten.embedding.default, (table, places))
+    picked.meta["val"] = torch.empty(*[5] * rows, 3)
+    scaled = graph.call_function(exir_ops.edge.aten.mul.Tensor, (picked, number))
+    scaled.meta["val"] = picked.meta["val"]
+    assert qualcomm_lowering._scales_rows(scaled) == stays
+
+
 def test_what_reads_a_refused_weight_stays() -> None:
     """A weight that ExecuTorch made would be an activation for QNN."""
     _, nodes = _layers()
