@@ -86,17 +86,6 @@ def _pass(made: Any) -> Any:
     return lambda graph: made()(graph)
 
 
-def _with_strides(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Writes the strides of poolings that have none: upstream's pass on layouts wants two."""
-    for node in graph.graph.nodes:
-        if str(node.target).startswith(("aten.avg_pool2d.", "aten.max_pool2d.")):
-            window, *strides = node.args[1:3]
-            if not (strides and strides[0]):
-                node.args = (node.args[0], window, window, *node.args[3:])
-    graph.recompile()
-    return graph
-
-
 def _leave_views_of_state() -> None:
     """Has the runtime place views of state that is written to: upstream fails to plan them."""
     inner = MemConstraints.add_relative_placement_constraint
@@ -131,7 +120,10 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
         allow_exported_model_train_eval(captured)
         kept = quantizer.get_ops_to_preserve_from_decomposition()
         traced = compiler_funcs.trace(captured, inputs, strict=True, ops_to_keep=kept)
-        return own_biases(_with_strides(traced.module(check_guards=False)))
+        graph = traced.module(check_guards=False)
+        # Upstream's pass on layouts wants strides.
+        write_out_before_quantization(graph, "window_strides")
+        return own_biases(graph)
 
     def fused(_method: str, program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
         if quantizer is None:

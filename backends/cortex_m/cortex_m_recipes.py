@@ -73,8 +73,8 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
 
 
 def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Writes out activations that are part of no layer's kernel."""
-    write_out_before_quantization(graph, "hard_sigmoid")
+    """Writes out activations that are part of no layer's kernel, and the strides of windows."""
+    write_out_before_quantization(graph, "hard_sigmoid", "window_strides")
     return graph
 
 
@@ -146,18 +146,31 @@ class _Expand(ExportPass):
             if node.target not in _BROADCASTING or "output_qparams" not in node.meta:
                 continue
             values = [n.meta["val"] for n in given]
-            if len({v.shape for v in values}) < 2 or is_channel_broadcast(*values):
+            # Sizes that vary have no hash, and no order.
+            if len({str(v.shape) for v in values}) < 2 or is_channel_broadcast(*values):
                 continue
-            shape = list(torch.broadcast_shapes(*(v.shape for v in values)))
+            shape = list(node.meta["val"].shape)
             for place, (one, value) in enumerate(zip(given, values, strict=True)):
-                if list(value.shape) != shape:
+                if str(list(value.shape)) != str(shape):
                     with graph_module.graph.inserting_before(node):
+                        sizes = [_size(given, size, n - len(shape)) for n, size in enumerate(shape)]
                         target = ops.edge.aten.expand_copy.default
-                        expanded = graph_module.graph.call_function(target, (one, shape))
+                        expanded = graph_module.graph.call_function(target, (one, sizes))
                     expanded.meta = {**one.meta, "val": value.expand(shape)}
                     node.update_arg(place, expanded)
         graph_module.recompile()
         return PassResult(super().call(graph_module).graph_module, True)
+
+
+def _size(given: list[torch.fx.Node], size: Any, dim: int) -> Any:
+    """A size in a dimension of a result, or where it varies, what reads it of an operand."""
+    if isinstance(size, int):
+        return size
+    shapes = [(n, n.meta["val"].shape) for n in given]
+    one = next(n for n, shape in shapes if len(shape) >= -dim and str(shape[dim]) == str(size))
+    read = one.graph.call_function(torch.ops.aten.sym_size.int, (one, dim))
+    read.meta["val"] = size
+    return read
 
 
 _BROADCASTING = frozenset(

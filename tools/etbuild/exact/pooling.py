@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from etbuild.exact.nodes import always, argument_of
+from etbuild.exact.nodes import always, argument_of, aten
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:
@@ -126,6 +126,20 @@ def _max_pool_backward(
     return torch.zeros(flat, dtype=x.dtype).scatter_add(-1, places, values).view(x.shape)
 
 
+def _has_no_strides(node: Node) -> bool:
+    """Tells whether windows move by their own sizes, which are not said again."""
+    return not argument_of(node, 2, "stride", ())
+
+
+def _with_strides(operator: str) -> Callable[..., Any]:
+    def function(x: Any, window: Any, stride: Any = (), *others: Any, **named: Any) -> Any:
+        return aten(operator)(x, window, window, *others, **named)
+
+    return function
+
+
+_POOLING = ("avg_pool2d.default", "max_pool2d.default", "max_pool2d_with_indices.default")
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "even_windows": (
         Rule(("avg_pool2d.default",), _has_even_windows, _halved),
@@ -138,9 +152,13 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule((f"avg_pool{rank}d.default",), _counts_padding, _padded_average(rank))
         for rank in (1, 2)
     ),
+    "window_strides": tuple(
+        Rule((name,), _has_no_strides, _with_strides(name), whole=True) for name in _POOLING
+    ),
 }
 REASONS: Mapping[str, str] = {
     "even_windows": "the delegate averages twice, with a scale that is too small between",
     "max_pool_backward": "the kernel adds to memory that nobody has set to zero",
     "padded_average": "the delegate pads with steps of zero, which stand for another number",
+    "window_strides": "the lowering wants strides, also where they are the windows' sizes",
 }

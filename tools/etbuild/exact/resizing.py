@@ -44,9 +44,9 @@ def _is_antialiased(node: Node) -> bool:
 
 
 def _weights(node: Node) -> list[Any]:
-    """What an antialiased resizing takes of the rows, and of the columns.
+    """Matrices by which an antialiased resizing multiplies the rows, and the columns.
 
-    It is what the operator makes of one picture that is a unit matrix, a dimension at a time.
+    They are the operator's results for a unit matrix, a dimension at a time.
     """
     import torch
 

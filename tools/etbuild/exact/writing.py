@@ -98,6 +98,7 @@ def write_out(*names: str) -> WriteOut:
         "whole_correction": variances whose correction is the count of elements or more.
         "swish": SiLU behind anything but a linear layer, written so that no compiler fuses it.
         "single_any": `any` and `all` of whole tensors, as those of a dimension.
+        "window_strides": averages and maxima over windows side by side, with strides.
         "zero_factor": `torch.addmm` whose first tensor is multiplied by 0, as a product.
 
     Returns:
