@@ -94,10 +94,14 @@ def join(graph: GraphModule, names: Mapping[int, str]) -> None:
 
 
 def _register(graph: GraphModule, name: str, value: torch.Tensor) -> None:
-    path, _, leaf = name.rpartition(".")
-    if path:
-        graph.add_submodule(path, torch.nn.Module())
-    graph.get_submodule(path).register_buffer(leaf, value)
+    *path, leaf = name.split(".")
+    module: torch.nn.Module = graph
+    for part in path:
+        # Another buffer may have brought the module, which a new one would replace.
+        if not hasattr(module, part):
+            module.add_module(part, torch.nn.Module())
+        module = getattr(module, part)
+    module.register_buffer(leaf, value)
 
 
 def _functional(node: Node) -> torch._ops.OpOverload | None:

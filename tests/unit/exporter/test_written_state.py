@@ -105,6 +105,36 @@ def test_names_that_passes_gave_a_buffer_become_one() -> None:
         torch.testing.assert_close(graph(x), expected(x))
 
 
+def test_buffers_of_one_module_have_their_names_again() -> None:
+    """Passes give new names to what lies in a module, and leave out the module."""
+
+    class Cache(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Module()
+            self.inner.register_buffer("keys", torch.zeros(1, 8))
+            self.inner.register_buffer("values", torch.zeros(1, 8))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.inner.keys.copy_(x)
+            self.inner.values.copy_(x * 2)
+            return self.inner.keys + self.inner.values
+
+    graph = captured(Cache())
+    names = written_state.buffers(graph)
+    assert sorted(names.values()) == ["inner.keys", "inner.values"]
+    for number, node in enumerate(graph.graph.find_nodes(op="get_attr")):
+        value = graph.get_buffer(node.target)
+        node.target = f"_tensor_constant{number}"
+        graph.register_buffer(node.target, value)
+    del graph.inner
+    written_state.join(graph, names)
+    read = {node.target for node in graph.graph.find_nodes(op="get_attr")}
+    assert read == {"inner.keys", "inner.values"}
+    x = torch.randn(1, 8)
+    torch.testing.assert_close(graph(x), x * 3)
+
+
 def test_constants_that_others_read_stay_with_executorch() -> None:
     class Places(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
