@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from typing import Any
+
+import sympy
 import torch
 from executorch.backends.cadence.aot import replace_ops
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import PassResult
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_aggregate
+from torch.utils._sympy.functions import FloorDiv
 
 _FULL = exir_ops.edge.aten.full.default
 _PERMUTE = exir_ops.edge.aten.permute_copy.default
@@ -67,6 +74,81 @@ def count_from_start(graph_module: GraphModule) -> PassResult:
         if from_start != [*dims]:
             node.args, changed = (given, from_start), True
     return PassResult(graph_module, changed)
+
+
+def compute_sizes(graph_module: GraphModule) -> PassResult:
+    """Has the program compute sizes that vary, where upstream's passes copy them as symbols.
+
+    The emitter takes numbers and nodes only. `full_like` becomes a `full` of such a shape.
+    """
+    sizes: dict[sympy.Expr, Node] = {}
+    read: dict[sympy.Expr, tuple[Node, int]] = {}
+    changed = False
+    for node in graph_module.graph.nodes:
+        if any(isinstance(each, torch.SymInt) for each in _arguments(node)):
+            with graph_module.graph.inserting_before(node):
+
+                def computed(given: Any) -> Any:
+                    if not isinstance(given, torch.SymInt):
+                        return given
+                    return _size(node, given.node.expr, sizes, read)  # noqa: B023
+
+                node.args = map_aggregate(node.args, computed)
+                node.kwargs = map_aggregate(node.kwargs, computed)
+            changed = True
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            for dim, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt):
+                    read.setdefault(size.node.expr, (node, dim))
+    if changed:
+        graph_module.recompile()
+    return PassResult(graph_module, changed)
+
+
+def _arguments(node: Node) -> list[Any]:
+    found: list[Any] = []
+    map_aggregate((node.args, node.kwargs), found.append)
+    return found
+
+
+# Kinds of terms to what computes them of two.
+_TERMS = {sympy.Add: operator.add, sympy.Mul: operator.mul, FloorDiv: operator.floordiv}
+
+
+def _size(
+    before: Node,
+    size: sympy.Expr,
+    sizes: dict[sympy.Expr, Node],
+    read: dict[sympy.Expr, tuple[Node, int]],
+) -> Node | int:
+    """A size as a node of the graph, which stands before another one; numbers as they are.
+
+    Args:
+      before: the node.
+      size: a term of symbols.
+      sizes: what was made before; is added to.
+      read: tensors and dimensions by the size that they have.
+    """
+    if size.is_Integer:
+        return int(size)
+    if size not in sizes:
+        if size in read:
+            sizes[size] = _call(before, torch.ops.aten.sym_size.int, *read[size])
+        else:
+            parts = [_size(before, each, sizes, read) for each in size.args]
+            sizes[size] = functools.reduce(
+                lambda one, other: _call(before, _TERMS[size.func], one, other), parts
+            )
+    return sizes[size]
+
+
+def _call(before: Node, target: Any, *args: Any) -> Node:
+    call = before.graph.call_function(target, args)
+    call.meta["val"] = target(
+        *(each.meta["val"] if isinstance(each, Node) else each for each in args)
+    )
+    return call
 
 
 class ResultShapes:

@@ -32,6 +32,7 @@ from cadence_passes import (
     ResultShapes,
     ScalarTensors,
     WholeWindows,
+    compute_sizes,
     count_from_start,
 )
 from executorch.backends.cadence.aot import (
@@ -144,7 +145,8 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
             if made is not _OF_INFINITIES
         ]
         shapes = ResultShapes()
-        return [count_from_start, shapes.note, *(_pass(made) for made in classes), shapes.restore]
+        upstream = (_pass(made) for made in classes)
+        return [count_from_start, shapes.note, *upstream, shapes.restore, compute_sizes]
 
     quantization = None
     if quantizer is not None:

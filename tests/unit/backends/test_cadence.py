@@ -165,3 +165,27 @@ def test_products_have_equal_batches() -> None:
     spec = ModelSpec({"forward": Method(Products(), given)}, calibration=lambda: iter([given] * 2))
     targets = [str(node.target) for node in _lowered(spec, cadence_recipes.int8).graph.nodes]
     assert sum("quantized_matmul" in target for target in targets) == 3
+
+
+class Filled(torch.nn.Module):
+    """Tensors filled like others whose sizes vary."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        twice = torch.cat([x, x, x[:, 1:]], 1)
+        joined = x.flatten(1)
+        return torch.zeros_like(x) + x.relu(), torch.full_like(twice, 2.0), torch.ones_like(joined)
+
+
+def test_sizes_that_vary_are_computed() -> None:
+    """Upstream's passes copy symbols into the arguments, and its emitter fails on them."""
+    net, dims = Filled(), {1: torch.export.Dim("length", min=2, max=12)}
+    spec = ModelSpec({"forward": Method(net, (torch.randn(2, 5, 4),), (dims,))})
+    program = _lowered(spec, cadence_recipes.fp32)
+    given: list[Any] = []
+    for node in program.graph.nodes:
+        torch.fx.node.map_aggregate((node.args, node.kwargs), given.append)
+    assert not any(isinstance(each, torch.SymInt) for each in given)
+    for length in (2, 5, 12):
+        x = torch.randn(2, length, 4)
+        for got, expected in zip(program.module()(x), net(x), strict=True):
+            torch.testing.assert_close(got, expected)
