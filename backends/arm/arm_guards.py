@@ -292,7 +292,10 @@ def _has_kernel(op: Any) -> bool:
 
 
 def exchange_rows(partitioner: Any) -> None:
-    """Has parts get and give rows: what upstream makes of other orders is right for some sizes.
+    """Has parts get and give rows, and give no value twice.
+
+    What upstream makes of other orders is right for some sizes. Of equal results, such as a state
+    and its copy, VGF's graph writes the last one only.
 
     Args:
       partitioner: upstream's.
@@ -301,10 +304,63 @@ def exchange_rows(partitioner: Any) -> None:
 
     def partition(program: Any) -> Any:
         result = inner(program)
+        _leave_copies(result.tagged_exported_program)
         exchanged.fit(result.tagged_exported_program)
         return result
 
     partitioner.partition = partition
+
+
+def _leave_copies(program: Any) -> None:
+    """Leaves copies of a part's results to ExecuTorch where the part gives what they copy, too."""
+    results: dict[torch.fx.Node, list[list[torch.fx.Node]]] = {}
+    for node in program.graph.nodes:
+        tag = node.meta.get(_TAG)
+        if tag is not None and any(user.meta.get(_TAG) != tag for user in node.users):
+            calls = _copying(node)
+            results.setdefault(calls[-1].args[0] if calls else node, []).append(calls)
+    for copies in results.values():
+        for call in (call for calls in copies if len(copies) > 1 for call in calls):
+            # Its own readers come first.
+            tag = call.meta.get(_TAG)
+            if tag and not any(user.meta.get(_TAG) == tag for user in call.users):
+                del call.meta[_TAG]
+
+
+_TAG = "delegation_tag"
+_COPYING = frozenset(
+    {"_clone_dim_order", "_to_dim_order_copy", "alias_copy", "clone", "detach_copy"}
+    | {"expand_copy", "view_copy"}
+)
+_QUANTIZED = "quantize_per_tensor"
+
+
+def _copying(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """Calls of a part by which a result copies another value of it, the result's own first."""
+    found: list[torch.fx.Node] = []
+    calls, at = [], node
+    while at.args and isinstance(at.args[0], torch.fx.Node):
+        source, packet = at.args[0], operators.packet(at)
+        is_first_of_8_bits = not calls and packet == _QUANTIZED
+        is_last_of_8_bits = packet == f"de{_QUANTIZED}" and operators.packet(node) == _QUANTIZED
+        is_known = is_first_of_8_bits or is_last_of_8_bits or _is_copy(at, source)
+        if not is_known or source.meta.get(_TAG) != node.meta[_TAG]:
+            break
+        calls.append(at)
+        if operators.packet(node) != _QUANTIZED or (
+            is_last_of_8_bits and at.args[1:] == node.args[1:]
+        ):
+            found = [*calls]
+        at = source
+    return found
+
+
+def _is_copy(node: torch.fx.Node, source: torch.fx.Node) -> bool:
+    """Tells whether an operator gives what it is given, with the same shape and type."""
+    if operators.packet(node) not in _COPYING:
+        return False
+    value, given = node.meta["val"], source.meta["val"]
+    return bool(value.dtype == given.dtype and str(value.shape) == str(given.shape))
 
 
 def _surviving(inner: Any) -> Any:
