@@ -241,6 +241,7 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
         with replaced((upstream, "OpenvinoOperatorsSupport", Supported)):
             result = super().partition(exported_program)
         _exchange_floats(exported_program)
+        _give_once(exported_program)
         exchanged.fit(exported_program, min_rank=1)
         return result
 
@@ -251,6 +252,22 @@ def _exchange_floats(program: ExportedProgram) -> None:
         given = node.args[0] if operators.packet(node).startswith("dequantize") else node
         if operators.packet(given).startswith("quantize") and _TAG in given.meta:
             node.meta[_TAG] = given.meta[_TAG]
+
+
+def _give_once(program: ExportedProgram) -> None:
+    """Has a part give the floats of one quantized value once; its compiler fails on more."""
+    given: dict[tuple[Any, ...], Node] = {}
+    for node in list(program.graph.nodes):
+        tag = node.meta.get(_TAG)
+        if tag is None or not operators.packet(node).startswith("dequantize"):
+            continue
+        outside = [user for user in node.users if user.meta.get(_TAG) != tag]
+        first = given.setdefault((tag, node.target, *node.args), node) if outside else node
+        if first is not node:
+            for user in outside:
+                user.replace_input_with(node, first)
+            if not node.users:
+                program.graph.erase_node(node)
 
 
 def _mark_stored(program: ExportedProgram) -> None:

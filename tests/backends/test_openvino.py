@@ -133,3 +133,25 @@ def test_padded_averages_of_8_bits() -> None:
     seen = [node for node in graph.graph.nodes if "avg_pool2d" in str(node.target)]
     assert [node.args[3] for node in seen] == [[0, 0]]
     torch.testing.assert_close(graph(PICTURE), net(PICTURE))
+
+
+class Branches(nn.Module):
+    """Two layers of one value, which are joined with what ExecuTorch resizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.pooled = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1)
+        self.first, self.second = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x).relu()
+        pooled = self.pooled(x.mean((2, 3), keepdim=True))
+        wide = F.interpolate(pooled, size=x.shape[2:], mode="bilinear")
+        return torch.cat([self.first(x).relu(), self.second(x).relu(), wide], 1)
+
+
+def test_parts_give_the_floats_of_a_value_once() -> None:
+    """OpenVINO's compiler fails on two results that are one tensor."""
+    nodes = lowered(Branches(), PICTURE, recipe="int8")
+    first = next(node for node in nodes if "call_delegate" in str(node.target))
+    assert len(first.users) == 2
