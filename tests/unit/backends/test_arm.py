@@ -124,6 +124,34 @@ def test_equal_calls_with_other_scales_stay_apart() -> None:
     assert signature(calls[0]) == signature(calls[1]) != signature(calls[2])
 
 
+class Returned(nn.Module):
+    """A state that is a result as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last.mul_(0.5).add_(torch.relu(x))
+        return self.last.clone()
+
+
+@pytest.mark.parametrize("kind", ["tosa_fp", "tosa_int8"])
+def test_parts_give_no_value_twice(kind: str) -> None:
+    """VGF's graph writes one of two equal results."""
+    x = torch.randn(1, 8)
+    spec = ModelSpec({"forward": Method(Returned(), (x,))}, calibration=lambda: iter([(x,)]))
+    recipe = getattr(arm_recipes, kind)(RecipeContext(Options({}), "//:r"))
+    edges: list[Any] = []
+    watch = stages.Watch(lowered=edges.append)
+    with fast_path.chosen("fast"):
+        stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    module = edges[0].exported_program("forward").graph_module
+    [part] = [part for _, part in module.named_children() if hasattr(part, "original_module")]
+    [output] = part.original_module.graph.find_nodes(op="output")
+    assert len(output.args[0]) == 1
+
+
 def test_what_was_kept_whole_and_is_left() -> None:
     """Kernels take it, or it is decomposed in another attempt."""
     aten = torch.ops.aten
