@@ -388,6 +388,11 @@ def _is_index(node: Node) -> bool:
     return True
 
 
+def _has_exponents(node: Node) -> bool:
+    """Tells whether the exponent of a power is a tensor with several numbers."""
+    return any(value.numel() > 1 for value in operators.values(node.args[1]))
+
+
 def _joins_activations(node: Node) -> bool:
     """Tells whether two activations of one value meet in an operator: QNN's compiler ends on it."""
     joined = node.args[0] if isinstance(node.args[0], list | tuple) else node.args[:2]
@@ -463,6 +468,8 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("adaptive_max_pool3d", "max_pool3d", "max_pool3d_with_indices"), _always),
     **dict.fromkeys(("layer_norm", "native_layer_norm"), _normalizes_otherwise),
     "_native_batch_norm_legit": _always,
+    # The square of -1e-6 is -4.
+    "pow": _has_exponents,
     **dict.fromkeys(("select", "select_copy"), _is_number),
     "upsample_bicubic2d": operators.has_other_factors,
     "upsample_bilinear2d": _is_unaligned,

@@ -27,6 +27,21 @@ def _is_positive(node: Node) -> bool:
     return bool(is_float and isinstance(base, int | float) and 0 < base != 1)
 
 
+def _is_product(node: Node) -> bool:
+    """Tells whether a power of floats is a product of a few factors."""
+    exponent = node.args[1] if len(node.args) > 1 else 2
+    is_float = node.args[0].meta["val"].dtype.is_floating_point
+    return bool(is_float and exponent in range(2, _MOST_FACTORS + 1))
+
+
+def _product(x: Any, exponent: float = 2) -> Any:
+    square = x * x
+    product = square if exponent % 2 == 0 else square * x
+    for _ in range(int(exponent) // 2 - 1):
+        product = product * square
+    return product
+
+
 def _gives_half_of_numbers(node: Node) -> bool:
     """Tells whether a 16-bit number and one of the model are the only operands."""
     has_number = any(type(value) in (int, float) for value in node.args)
@@ -98,6 +113,7 @@ _PRODUCTS = (
     *("div.Scalar", "div.Scalar_mode", "div.Tensor", "div.Tensor_mode", "floor_divide.Scalar"),
     *("floor_divide.default", "mul.Scalar", "mul.Tensor"),
 )
+_MOST_FACTORS = 16
 _MADE_OF_NORMS = (
     *("cosine_embedding_loss.default", "cosine_similarity.default", "dist.default"),
     *("frobenius_norm.dim", "linalg_matrix_norm.default", "linalg_matrix_norm.str_ord"),
@@ -116,6 +132,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule(("norm.Scalar", "norm.ScalarOpt_dim"), _is_norm, ranges.norm),
         Rule(("mish.default",), always, ranges.mish),
         Rule(("pow.Scalar",), _is_positive, ranges.power_of_number),
+        Rule(("pow.Tensor_Scalar", "square.default"), _is_product, _product),
         Rule(("softplus.default",), always, ranges.softplus),
     ),
     "half_result": (

@@ -51,8 +51,8 @@ def write_out(*names: str) -> WriteOut:
           noise of a quantization its difference of 5e-4 is nothing.
         "half_comparison": comparisons of 16-bit floats with numbers that these do not hold.
         "half_number": products and quotients of 16-bit floats and very large or small numbers.
-        "half_range": norms of vectors, softplus, mish, `erfc` and powers of a number, in steps
-          that stay within 65,504.
+        "half_range": norms of vectors, softplus, mish, `erfc`, powers of a number and whole
+          powers, in steps that stay within 65,504, and are right for numbers below 6e-5.
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
         "hard_sigmoid": hard sigmoid and hard swish that follow no layer, or not alone.
         "hardtanh": bounds of which one has its default, as those of `clamp`.
