@@ -9,6 +9,7 @@ kernels, and the program's report says why.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -185,7 +186,11 @@ class _Supported(VulkanSupportedOperators):
             return "nothing that Vulkan takes reads this number"
         if name in _FUSED_ONLY and not self._leads_to_fused(node):
             return f"{_NOWHERE} outside of a quantized linear layer"
-        if name == _WEIGHT and node not in self._fused and not self._is_weight_of_linear(node):
+        if (
+            name == _WEIGHT
+            and node not in self._fused
+            and not _is_weight_of_linear(node, self._is_node_supported)
+        ):
             return f"{_NOWHERE} outside of a quantized linear layer"
         first = VULKAN.get(name)
         if first and _is_only_negated(node):
@@ -201,22 +206,6 @@ class _Supported(VulkanSupportedOperators):
         """Tells whether a node, or all that reads it, becomes a part of a quantized layer."""
         return node in self._fused or (
             bool(node.users) and all(self._leads_to_fused(user) for user in node.users)
-        )
-
-    def _is_weight_of_linear(self, node: Node) -> bool:
-        """Tells whether a dequantized weight goes to Vulkan's linear layers only.
-
-        They take it as it is.
-        """
-        users = list(node.users)
-        transposed = [user for user in users if user.target.__name__ in _TRANSPOSES]
-        readers = [(user, node) for user in users if user not in transposed]
-        readers += [(user, through) for through in transposed for user in through.users]
-        return all(
-            user.target.__name__ in _LINEAR
-            and user.args[_LINEAR[user.target.__name__]] is weight
-            and self._is_node_supported(user)
-            for user, weight in readers
         )
 
     def _embedding(self, node: Node) -> str:
@@ -238,3 +227,22 @@ def _is_fused(match: Any) -> bool:
     if match.is_input_static_per_tensor_quantized():
         return match.is_weight_perchannel_quantized()
     return match.is_weight_pergroup_quantized()
+
+
+def _is_weight_of_linear(node: Node, takes: Callable[[Node], bool]) -> bool:
+    """Tells whether a dequantized weight goes to linear layers only, which take it as it is.
+
+    Args:
+      node: the weight.
+      takes: tells whether Vulkan gets a layer.
+    """
+    users = list(node.users)
+    transposed = [user for user in users if user.target.__name__ in _TRANSPOSES]
+    readers = [(user, node) for user in users if user not in transposed]
+    readers += [(user, through) for through in transposed for user in through.users]
+    return all(
+        user.target.__name__ in _LINEAR
+        and user.args[_LINEAR[user.target.__name__]] is weight
+        and takes(user)
+        for user, weight in readers
+    )

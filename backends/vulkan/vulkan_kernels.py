@@ -347,8 +347,6 @@ def _clamp(node: Node) -> str:
 def _conversion(node: Node) -> str:
     if _value(node).dtype == torch.bool != _value(node.args[0]).dtype:
         return "Vulkan's runtime ends the process on conversions to booleans"
-    if _value(node.args[0]).dtype == torch.int64:
-        return "Vulkan reads 32 bits of whole numbers of 64"
     order = list(_value(node).dim_order())
     return "Vulkan's runtime gives rows only" if order != sorted(order) else ""
 

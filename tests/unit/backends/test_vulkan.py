@@ -146,10 +146,20 @@ def test_dequantized_weights(through: str, reader: str) -> None:
     read = _node(graph, through, weight) if through else weight
     given = [bias, x, read] if "addmm" in reader else [x, read]
     _node(graph, reader, *given)
-    assert vulkan_guards._is_weight_of_linear(weight) == (reader in _LINEAR)
+    assert vulkan_guards._is_weight_of_linear(weight, _all) == (reader in _LINEAR)
+    # Layers that stay behind need it as a tensor.
+    assert not vulkan_guards._is_weight_of_linear(weight, _none)
     # As the other operand, Vulkan would need it as a tensor.
     _node(graph, "aten.mm.default", read, x)
-    assert not vulkan_guards._is_weight_of_linear(weight)
+    assert not vulkan_guards._is_weight_of_linear(weight, _all)
+
+
+def _all(node: Node) -> bool:
+    return True
+
+
+def _none(node: Node) -> bool:
+    return False
 
 
 class Layers(nn.Module):

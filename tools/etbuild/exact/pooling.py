@@ -138,7 +138,7 @@ def _with_strides(operator: str) -> Callable[..., Any]:
     return function
 
 
-_POOLING = ("avg_pool2d.default", "max_pool2d.default", "max_pool2d_with_indices.default")
+_POOLING = ("avg_pool2d.default", "max_pool2d.default")
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "even_windows": (
