@@ -14,7 +14,6 @@ Those that quantize take one more:
 
 from __future__ import annotations
 
-import functools
 import shlex
 from typing import Any
 
@@ -25,6 +24,7 @@ import torch
 from arm_estimates import keep_estimates
 from etbuild import BuildError, RecipeContext, fold_constants, static_shapes
 from etbuild.exact import write_out_before_quantization
+from etbuild.recipes import static_captured
 from etbuild.transposed import split_groups
 from etlower import constant_results
 from executorch.backends.arm.quantizer.arm_quantizer import (
@@ -112,9 +112,8 @@ def _made(
         for quantizer in recipe.quantization_recipe.quantizers:
             quantizer.set_global(config)
     if recipe.quantization_recipe:
-        refuse = functools.partial(_refuse_dynamic, ctx.label)
         recipe.quantization_recipe.pre_prepare_passes = [
-            refuse,
+            static_captured(ctx.label, "TOSA"),
             split_groups,
             _write_out,
             fold_constants,
@@ -137,17 +136,6 @@ def _made(
     passes = recipe.aten_transform_passes or []
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe
-
-
-def _refuse_dynamic(label: str, graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Refuses dynamic shapes before the quantizer sees them, whose passes fail with them."""
-    inputs = (node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder")
-    if any(isinstance(n, torch.SymInt) for value in inputs for n in getattr(value, "shape", ())):
-        raise BuildError(
-            f"{label}: a method has dynamic shapes, and TOSA takes static ones only.",
-            "Give the model methods of fixed sizes (without dynamic_shapes).",
-        )
-    return graph
 
 
 def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, RecipeContext, static_shapes, write_out
+from etbuild.recipes import static_captured
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from qualcomm_differences import for_qnn
@@ -106,7 +107,10 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     )
     return ExportRecipe(
         name=name,
-        quantization_recipe=QuantizationRecipe(quantizers=[quantizer(chip, precision)])
+        quantization_recipe=QuantizationRecipe(
+            quantizers=[quantizer(chip, precision)],
+            pre_prepare_passes=[static_captured(ctx.label, "QNN")],
+        )
         if precision
         else None,
         aten_transform_passes=[

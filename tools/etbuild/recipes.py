@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
     from executorch.export import ExportRecipe
     from torch.export import ExportedProgram
+    from torch.fx import GraphModule
 
 
 @dataclass
@@ -144,5 +145,31 @@ def static_shapes(label: str, backend: str) -> Callable[[str, ExportedProgram], 
                 "for reading a prompt and one for a single token.",
             )
         return program
+
+    return check
+
+
+def static_captured(label: str, backend: str) -> Callable[[GraphModule], GraphModule]:
+    """A pass for `QuantizationRecipe.pre_prepare_passes` that refuses dynamic shapes.
+
+    Quantizers whose passes fail with them otherwise do so before `static_shapes` is asked.
+
+    Args:
+      label: of the recipe, for messages.
+      backend: its name, for messages.
+
+    Returns:
+      The pass: raises BuildError for a graph with inputs of sizes that vary.
+    """
+
+    def check(graph: GraphModule) -> GraphModule:
+        inputs = (node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder"))
+        sizes = (size for value in inputs for size in getattr(value, "shape", ()))
+        if any(not isinstance(size, int) for size in sizes):
+            raise BuildError(
+                f"{label}: a method has dynamic shapes, and {backend} takes static ones only.",
+                "Give the model methods of fixed sizes (without dynamic_shapes).",
+            )
+        return graph
 
     return check

@@ -55,6 +55,7 @@ def export(
     _check_dropout(name, program, label)
     _check_scale(name, program, label)
     _put_weights_in_rows(program)
+    size_functions.write_out_sums(program)
     for transform in (write_out(*FOR_KERNELS), *(recipe.aten_transform_passes or [])):
         if isinstance(transform, WriteOut):
             for sentence in written_out(transform.apply(program)):

@@ -36,12 +36,25 @@ def write_out(program: ExportedProgram) -> None:
     Args:
       program: of a method, which is changed.
     """
+    _write(program, _WRITTEN)
+
+
+def write_out_sums(program: ExportedProgram) -> None:
+    """Replaces sums of several sizes, which passes of recipes fail on, with sums of two.
+
+    Args:
+      program: of a method, which is changed.
+    """
+    _write(program, {torch.sym_sum: _sum})
+
+
+def _write(program: ExportedProgram, written: Mapping[Any, Callable[[Node], None]]) -> None:
     for module in graphs(program.graph_module):
         named = [node for node in module.graph.nodes if node.op == "call_function"]
-        found = [node for node in named if node.target in _WRITTEN]
+        found = [node for node in named if node.target in written]
         for node in found:
             with module.graph.inserting_before(node):
-                _WRITTEN[node.target](node)
+                written[node.target](node)
         if found:
             module.recompile()
 

@@ -173,9 +173,21 @@ def ranges(ctx: ModelContext) -> ModelSpec:
     return ModelSpec({"forward": Method(Ranges().eval(), inputs)})
 
 
+class Rows(nn.Module):
+    """A linear layer, times the number of its rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.shape[0]
+        return self.layer(x) * torch.sym_sum((rows, rows, rows))
+
+
 def dynamic(ctx: ModelContext) -> ModelSpec:
-    """A linear layer for any number of rows."""
+    """A net for any number of rows."""
     torch.manual_seed(0)
     rows = torch.export.Dim("rows", min=1, max=64)
-    method = Method(nn.Linear(16, 4).eval(), (torch.randn(4, 16),), dynamic_shapes=({0: rows},))
+    method = Method(Rows().eval(), (torch.randn(4, 16),), dynamic_shapes=({0: rows},))
     return ModelSpec({"forward": method})

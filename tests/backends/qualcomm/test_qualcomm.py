@@ -183,8 +183,10 @@ def _operators(net: str, recipe: str) -> list[str]:
     return [operator.name for operator in plan.operators]
 
 
-def test_dynamic_shapes() -> None:
-    said = _lowered("dynamic", "fp16")
+@pytest.mark.parametrize("recipe", ["fp16", "int8"])
+def test_dynamic_shapes(recipe: str) -> None:
+    """Before the quantizer, whose passes take no functions of sizes."""
+    said = _lowered("dynamic", recipe)
     assert "has dynamic shapes" in said
     assert "and QNN takes static ones only" in said
 

@@ -189,3 +189,20 @@ def test_sizes_that_vary_are_computed() -> None:
         x = torch.randn(2, length, 4)
         for got, expected in zip(program.module()(x), net(x), strict=True):
             torch.testing.assert_close(got, expected)
+
+
+class Summed(torch.nn.Module):
+    """A sequence times the sum of sizes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.sym_sum((x.shape[1], x.shape[1], x.shape[2]))
+
+
+def test_sums_of_sizes_that_vary() -> None:
+    """Upstream's passes take sums of two only."""
+    net, dims = Summed(), {1: torch.export.Dim("length", min=2, max=12)}
+    spec = ModelSpec({"forward": Method(net, (torch.randn(2, 5, 4),), (dims,))})
+    program = _lowered(spec, cadence_recipes.fp32)
+    for length in (2, 5, 12):
+        x = torch.randn(2, length, 4)
+        torch.testing.assert_close(program.module()(x)[0], net(x))
