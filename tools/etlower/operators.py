@@ -105,12 +105,18 @@ def line_of(node: Node) -> str:
 
 
 def line_in(trace: str) -> str:
-    """The line of the model's code in a trace of Python's; empty: it has none."""
+    """The line of the model's code in a trace of Python's; empty: it has none.
+
+    Code of a package counts where the model has none of its own, as `package/net.py:12`; torch's
+    never does, as it is the same for every model.
+    """
     frames = re.findall(r'File "([^"]+)", line (\d+)', trace)
     own = [(file, line) for file, line in frames if "site-packages" not in file]
-    if not (own or frames):
+    packages = [(file.rpartition("site-packages/")[2], line) for file, line in frames]
+    others = [(file, line) for file, line in packages if not file.startswith("torch/")]
+    if not (own or others):
         return ""
-    file, line = (own or frames)[-1]
+    file, line = (own or others)[-1]
     return f"{file}:{line}"
 
 
