@@ -14,6 +14,7 @@ below zero.
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ import torch
 from etbuild import BuildError, LowerAgain
 from etlower import exchanged, kernels, operators
 from etlower.refusals import Refusals, Snapshot
+from etlower.replacing import replace
 from executorch.backends.arm._passes import ConvertMinMaxPass, FuseQuantizedActivationPass
 from executorch.backends.arm._passes.quant_args import QuantArgs
 from executorch.backends.arm.constants import DISALLOW_TFA_META_KEY
@@ -161,97 +163,68 @@ def _gives_places(node: torch.fx.Node) -> bool:
 def install() -> None:
     """Has, for this process, upstream's backends find what they fail on."""
     for backend in (EthosUBackend, TOSABackend, VgfBackend):
-        inner = backend.preprocess
-        if not getattr(inner, "is_ours", False):
-            backend.preprocess = staticmethod(_finding(inner, backend.__name__))
-    inner = SupportedTOSAOperatorCheck.is_node_supported
-    if not getattr(inner, "is_ours", False):
-        SupportedTOSAOperatorCheck.is_node_supported = _surviving(inner)
-    if not getattr(TOSABackend._preprocess, "is_ours", False):
-        TOSABackend._preprocess = staticmethod(_fitting(TOSABackend._preprocess))
-    if not getattr(ConvertMinMaxPass.call, "is_ours", False):
-        ConvertMinMaxPass.call = _leaving_places(ConvertMinMaxPass.call)
-    if not getattr(FuseQuantizedActivationPass.call, "is_ours", False):
-        FuseQuantizedActivationPass.call = _keeping_activations(FuseQuantizedActivationPass.call)
-    inner = FuseDuplicateUsersPass._build_user_signature
-    if not getattr(inner, "is_ours", False):
-        FuseDuplicateUsersPass._build_user_signature = _told_apart(inner)
-    inner = ReplaceScalarWithTensorArgPass.get_replacement
-    if not getattr(inner, "is_ours", False):
-        ReplaceScalarWithTensorArgPass.get_replacement = _taking_constants(inner)
+        replace(backend, "preprocess", functools.partial(_find_refused, backend.__name__))
+    replace(SupportedTOSAOperatorCheck, "is_node_supported", _survive)
+    replace(TOSABackend, "_preprocess", _check_results)
+    replace(ConvertMinMaxPass, "call", _leave_places)
+    replace(FuseQuantizedActivationPass, "call", _keep_activations)
+    replace(FuseDuplicateUsersPass, "_build_user_signature", _tell_apart)
+    replace(ReplaceScalarWithTensorArgPass, "get_replacement", _take_constants)
 
 
-def _leaving_places(inner: Any) -> Any:
-    def call(self: Any, graph_module: torch.fx.GraphModule) -> Any:
-        for node in graph_module.graph.nodes:
-            if _gives_places(node):
-                node.meta[DISALLOW_TFA_META_KEY] = True
-        return inner(self, graph_module)
-
-    call.is_ours = True  # type: ignore[attr-defined]
-    return call
+def _leave_places(inner: Any, self: Any, graph_module: torch.fx.GraphModule) -> Any:
+    for node in graph_module.graph.nodes:
+        if _gives_places(node):
+            node.meta[DISALLOW_TFA_META_KEY] = True
+    return inner(self, graph_module)
 
 
-def _keeping_activations(inner: Any) -> Any:
+def _keep_activations(inner: Any, self: Any, graph_module: torch.fx.GraphModule) -> Any:
     """Has upstream leave out a ReLU behind a layer only where 0 is the least number of its scale.
 
     Where the scale is that of a concatenation, for example, it is not, and bytes do not end at 0.
     The layer's result gets that scale before the ReLU, too.
     """
-
-    def call(self: Any, graph_module: torch.fx.GraphModule) -> Any:
-        graph = graph_module.graph
-        for node in list(graph.nodes):
-            is_fused = node.op == "call_function" and self._is_fuseable_quantized_activation(node)
-            if not is_fused or not self._is_fuseable_input(node.args[0]):
-                continue
-            [quantize] = node.users
-            scale = QuantArgs.from_operator(quantize.target, quantize.args)
-            if scale.zp == scale.qmin:
-                continue
-            layer, dequantize = node.args[0], ops.edge.quantized_decomposed.dequantize_per_tensor
-            with graph.inserting_before(node):
-                whole = graph.call_function(quantize.target, (layer, *quantize.args[1:]))
-                whole.meta = dict(quantize.meta)
-                result = graph.call_function(dequantize.default, (whole, *quantize.args[1:]))
-                result.meta = dict(layer.meta)
-            node.args = (result, *node.args[1:])
-        return inner(self, graph_module)
-
-    call.is_ours = True  # type: ignore[attr-defined]
-    return call
+    graph = graph_module.graph
+    for node in list(graph.nodes):
+        is_fused = node.op == "call_function" and self._is_fuseable_quantized_activation(node)
+        if not is_fused or not self._is_fuseable_input(node.args[0]):
+            continue
+        [quantize] = node.users
+        scale = QuantArgs.from_operator(quantize.target, quantize.args)
+        if scale.zp == scale.qmin:
+            continue
+        layer, dequantize = node.args[0], ops.edge.quantized_decomposed.dequantize_per_tensor
+        with graph.inserting_before(node):
+            whole = graph.call_function(quantize.target, (layer, *quantize.args[1:]))
+            whole.meta = dict(quantize.meta)
+            result = graph.call_function(dequantize.default, (whole, *quantize.args[1:]))
+            result.meta = dict(layer.meta)
+        node.args = (result, *node.args[1:])
+    return inner(self, graph_module)
 
 
 # Upstream keeps them beside a call, as the factors of an ELU in 8 bits, which has others in place.
 _BESIDE = ("float_alpha", "float_input_scale", "float_scale", "input_qparams", "output_qparams")
 
 
-def _told_apart(inner: Any) -> Any:
+def _tell_apart(inner: Any, self: Any, node: torch.fx.Node) -> Any:
     """Has upstream join two equal calls only where what it keeps beside them is equal, too."""
-
-    def signature(self: Any, node: torch.fx.Node) -> Any:
-        known = inner(self, node)
-        beside = [str(node.meta.get(name)) for name in _BESIDE]
-        return None if known is None else (*known, *beside)
-
-    signature.is_ours = True  # type: ignore[attr-defined]
-    return signature
+    known = inner(self, node)
+    beside = [str(node.meta.get(name)) for name in _BESIDE]
+    return None if known is None else (*known, *beside)
 
 
-def _taking_constants(inner: Any) -> Any:
-    def get_replacement(self: Any, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
-        x = args[0]
-        if not isinstance(x, torch.Tensor):
-            return inner(self, op, args, kwargs, meta)
-        # Passes get what a graph stores as it is. Upstream asks it for a method of other values.
-        full = (torch.ops if isinstance(op, torch._ops.OpOverload) else ops.edge).aten.full.default
-        kind = {"dtype": x.dtype, "device": x.device}
-        number = ExportPass.call_operator(self, full, ((1,), float(args[1])), kind, meta)
-        other = self.scalar_to_tensor_ops[op]
-        return ExportPass.call_operator(self, other, (x, number, *args[2:]), kwargs, meta)
-
-    get_replacement.is_ours = True  # type: ignore[attr-defined]
-    return get_replacement
+def _take_constants(inner: Any, self: Any, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+    x = args[0]
+    if not isinstance(x, torch.Tensor):
+        return inner(self, op, args, kwargs, meta)
+    # Passes get what a graph stores as it is. Upstream asks it for a method of other values.
+    full = (torch.ops if isinstance(op, torch._ops.OpOverload) else ops.edge).aten.full.default
+    kind = {"dtype": x.dtype, "device": x.device}
+    number = ExportPass.call_operator(self, full, ((1,), float(args[1])), kind, meta)
+    other = self.scalar_to_tensor_ops[op]
+    return ExportPass.call_operator(self, other, (x, number, *args[2:]), kwargs, meta)
 
 
 def leave_rest(partitioner: Any) -> None:
@@ -363,36 +336,28 @@ def _is_copy(node: torch.fx.Node, source: torch.fx.Node) -> bool:
     return bool(value.dtype == given.dtype and str(value.shape) == str(given.shape))
 
 
-def _surviving(inner: Any) -> Any:
-    def is_node_supported(self: Any, submodules: Any, node: torch.fx.Node) -> bool:
-        try:
-            return bool(inner(self, submodules, node))
-        except Exception:  # On tensors without dimensions, for example.
-            return False
-
-    is_node_supported.is_ours = True  # type: ignore[attr-defined]
-    return is_node_supported
+def _survive(inner: Any, self: Any, submodules: Any, node: torch.fx.Node) -> bool:
+    try:
+        return bool(inner(self, submodules, node))
+    except Exception:  # On tensors without dimensions, for example.
+        return False
 
 
-def _fitting(inner: Any) -> Any:
-    def preprocess(program: Any, spec: Any) -> Any:
-        given = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
-        [output] = program.graph.find_nodes(op="output")
-        expected = [(_dtype(v), _long(v.shape)) for v in operators.values(list(output.args[0]))]
-        result = inner(program, spec)
-        block = TosaGraph.TosaGraph.GetRootAs(result.processed_bytes, 0).Regions(0).Blocks(0)
-        if block.InputsLength() != len(given):
-            raise ValueError(f"TOSA has {block.InputsLength()} inputs, expected {len(given)}")
-        tensors = [block.Tensors(n) for n in range(block.TensorsLength())]
-        by_name = {tensor.Name(): tensor for tensor in tensors}
-        results = [by_name[block.Outputs(n)] for n in range(block.OutputsLength())]
-        got = [(_NAMES[tensor.Type()], _long(tensor.ShapeAsNumpy())) for tensor in results]
-        if got != expected:
-            raise ValueError(f"TOSA has the results {got}, expected {expected}")
-        return result
-
-    preprocess.is_ours = True  # type: ignore[attr-defined]
-    return preprocess
+def _check_results(inner: Any, program: Any, spec: Any) -> Any:
+    given = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+    [output] = program.graph.find_nodes(op="output")
+    expected = [(_dtype(v), _long(v.shape)) for v in operators.values(list(output.args[0]))]
+    result = inner(program, spec)
+    block = TosaGraph.TosaGraph.GetRootAs(result.processed_bytes, 0).Regions(0).Blocks(0)
+    if block.InputsLength() != len(given):
+        raise ValueError(f"TOSA has {block.InputsLength()} inputs, expected {len(given)}")
+    tensors = [block.Tensors(n) for n in range(block.TensorsLength())]
+    by_name = {tensor.Name(): tensor for tensor in tensors}
+    results = [by_name[block.Outputs(n)] for n in range(block.OutputsLength())]
+    got = [(_NAMES[tensor.Type()], _long(tensor.ShapeAsNumpy())) for tensor in results]
+    if got != expected:
+        raise ValueError(f"TOSA has the results {got}, expected {expected}")
+    return result
 
 
 _NAMES = {number: name.lower() for name, number in vars(DType).items() if name[0] != "_"}
@@ -410,24 +375,20 @@ def _long(shape: Any) -> list[int]:
     return [int(size) for size in shape if size != 1]
 
 
-def _finding(inner: Any, name: str) -> Any:
-    def preprocess(program: Any, specs: Any) -> Any:
-        before = Snapshot.of(program)
-        try:
-            return inner(program, specs)
-        except BuildError:
-            raise
-        except Exception as error:  # Those of passes have no common class.
-            if name == VgfBackend.__name__ and find_model_converter_binary() is None:
-                raise BuildError(
-                    "Arm's model-converter was not found in PATH.",
-                    "It is a program of the backend's packages: add their folder to PATH.",
-                ) from error
-            found = _refused.find(before, lambda part: inner(part, specs), error)
+def _find_refused(name: str, inner: Any, program: Any, specs: Any) -> Any:
+    before = Snapshot.of(program)
+    try:
+        return inner(program, specs)
+    except BuildError:
+        raise
+    except Exception as error:  # Those of passes have no common class.
+        if name == VgfBackend.__name__ and find_model_converter_binary() is None:
             raise BuildError(
-                f"Arm's compiler ({name}) fails on {found.what}",
-                "Write the layer with other operators, or use another recipe for it (overrides).",
+                "Arm's model-converter was not found in PATH.",
+                "It is a program of the backend's packages: add their folder to PATH.",
             ) from error
-
-    preprocess.is_ours = True  # type: ignore[attr-defined]
-    return preprocess
+        found = _refused.find(before, lambda part: inner(part, specs), error)
+        raise BuildError(
+            f"Arm's compiler ({name}) fails on {found.what}",
+            "Write the layer with other operators, or use another recipe for it (overrides).",
+        ) from error

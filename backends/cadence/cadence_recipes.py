@@ -15,6 +15,7 @@ import typing_extensions
 from etbuild import BuildError, RecipeContext, fold_constants, write_out
 from etbuild.biases import own_biases
 from etbuild.exact import write_out_before_quantization
+from etlower.replacing import replace
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
 from executorch.exir.passes import ToOutVarPass
 from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
@@ -89,16 +90,12 @@ def _pass(made: Any) -> Any:
 
 def _leave_views_of_state() -> None:
     """Has the runtime place views of state that is written to: upstream fails to plan them."""
-    inner = MemConstraints.add_relative_placement_constraint
-    if getattr(inner, "is_ours", False):
-        return
 
-    def add(self: Any, source: Any, dependent: Any, *rest: Any, **named: Any) -> None:
+    def add(inner: Any, self: Any, source: Any, dependent: Any, *rest: Any, **named: Any) -> None:
         if None not in dependent.meta["spec"].lifetime:
             inner(self, source, dependent, *rest, **named)
 
-    add.is_ours = True  # type: ignore[attr-defined]
-    MemConstraints.add_relative_placement_constraint = add
+    replace(MemConstraints, "add_relative_placement_constraint", add)
 
 
 def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:

@@ -12,6 +12,7 @@ from typing import Any
 from etbuild import BuildError, LowerAgain
 from etlower import constant_results, operators
 from etlower.refusals import Snapshot, succeeding
+from etlower.replacing import replace
 from executorch.backends.apple.coreml.compiler import coreml_preprocess as upstream
 
 # Operators of a model that coremltools refuses, one after the other, until the build fails.
@@ -32,11 +33,8 @@ def install(partitioner: Any) -> None:
     _skipped = None
     if not partitioner.lower_full_graph:
         _skipped = partitioner.skip_ops_for_coreml_delegation
-    inner = upstream.CoreMLBackend._convert_to_mlmodel
-    if getattr(inner, "is_ours", False):
-        return
 
-    def convert(program: Any, *given: Any, **named: Any) -> Any:
+    def convert(inner: Any, program: Any, *given: Any, **named: Any) -> Any:
         before = Snapshot.of(program)
         try:
             return inner(program, *given, **named)
@@ -44,8 +42,7 @@ def install(partitioner: Any) -> None:
             _leave_out(before, lambda part: inner(part, *given, **named), error)
             raise
 
-    convert.is_ours = True  # type: ignore[attr-defined]
-    upstream.CoreMLBackend._convert_to_mlmodel = staticmethod(convert)
+    replace(upstream.CoreMLBackend, "_convert_to_mlmodel", convert)
 
 
 def _leave_out(before: Snapshot, converter: Any, error: Exception) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from etlower import constant_results, exchanged, operators
+from etlower.replacing import is_ours, mark, replace
 from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportPass, PassResult
 from torch._subclasses.fake_tensor import FakeTensor
@@ -41,7 +42,7 @@ def install(registry: Any) -> None:
     """
     nothing = registry.get_noop_handler()
     for target, inner in registry._handlers.items():
-        if inner is not nothing and not getattr(inner, "is_ours", False):
+        if inner is not nothing and not is_ours(inner):
             registry._handlers[target] = _checked(inner, _CHECKS.get(target, lambda _: True))
 
 
@@ -53,18 +54,14 @@ def tell_constants_apart(builder: Any) -> None:
     Args:
       builder: upstream's class, which makes a program.
     """
-    inner = builder.make_or_get_constant
-    if getattr(inner, "is_ours", False):
-        return
 
-    def make_or_get_constant(self: Any, name: str, tensor: torch.Tensor) -> Any:
+    def constant(inner: Any, self: Any, name: str, tensor: torch.Tensor) -> Any:
         names = itertools.chain([name], (f"{name}_{count}" for count in itertools.count(1)))
         known = self.extra_constants
         fitting = (n for n in names if n not in known or _is_same(known[n], tensor))
         return inner(self, next(fitting), tensor)
 
-    make_or_get_constant.is_ours = True  # type: ignore[attr-defined]
-    builder.make_or_get_constant = make_or_get_constant
+    replace(builder, "make_or_get_constant", constant)
 
 
 def refuse_sizes(builder: Any) -> None:
@@ -73,11 +70,8 @@ def refuse_sizes(builder: Any) -> None:
     Args:
       builder: upstream's class, which makes a program.
     """
-    inner = builder.emit
-    if getattr(inner, "is_ours", False):
-        return
 
-    def emit(self: Any, op: Any) -> None:
+    def emit(inner: Any, self: Any, op: Any) -> None:
         fields = vars(op).values()
         each = [v for f in fields for v in (f if isinstance(f, list | tuple) else [f])]
         held = [*each, *(getattr(value, "literal", None) for value in each)]
@@ -85,8 +79,7 @@ def refuse_sizes(builder: Any) -> None:
             raise NotImplementedError(_OF_ONE_SIZE)
         inner(self, op)
 
-    emit.is_ours = True  # type: ignore[attr-defined]
-    builder.emit = emit
+    replace(builder, "emit", emit)
 
 
 def count_fractions(slots: Any) -> None:
@@ -95,17 +88,13 @@ def count_fractions(slots: Any) -> None:
     Args:
       slots: upstream's class, which counts what a program holds.
     """
-    inner = slots._val_to_idtype
-    if getattr(inner, "is_ours", False):
-        return
 
-    def kind(self: Any, value: Any) -> Any:
+    def kind(inner: Any, self: Any, value: Any) -> Any:
         from executorch.backends.mlx.builder.slot_manager import IdType
 
         return IdType.SymInt if isinstance(value, torch.SymFloat) else inner(self, value)
 
-    kind.is_ours = True  # type: ignore[attr-defined]
-    slots._val_to_idtype = kind
+    replace(slots, "_val_to_idtype", kind)
 
 
 def _has_fraction(node: Node) -> bool:
@@ -132,18 +121,14 @@ def repeat_joint_keys(attention: Any) -> None:
     Args:
       attention: upstream's class, which finds the pattern.
     """
-    inner = attention.maybe_create.__func__
-    if getattr(inner, "is_ours", False):
-        return
 
-    def maybe_create(cls: Any, program: ExportedProgram, head: Node) -> Any:
+    def maybe_create(inner: Any, cls: Any, program: ExportedProgram, head: Node) -> Any:
         found = None if _has_other_type(head) else inner(cls, program, head)
         if found is not None and found.body and found.k_node is found.v_node:
             return cls(head, [], found.q_node, *head.args[1:3])
         return found
 
-    maybe_create.is_ours = True  # type: ignore[attr-defined]
-    attention.maybe_create = classmethod(maybe_create)
+    replace(attention, "maybe_create", maybe_create)
 
 
 def _checked(inner: Callable[..., Any], check: Callable[[Node], bool]) -> Callable[..., Any]:
@@ -160,8 +145,7 @@ def _checked(inner: Callable[..., Any], check: Callable[[Node], bool]) -> Callab
             _sign(builder, node, given)
         return given
 
-    handler.is_ours = True  # type: ignore[attr-defined]
-    return handler
+    return mark(handler)
 
 
 @contextlib.contextmanager

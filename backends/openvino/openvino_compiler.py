@@ -13,21 +13,21 @@ import openvino_guards
 import openvino_reproducible
 from etbuild import BuildError
 from etlower.refusals import Snapshot
+from etlower.replacing import replace
 from executorch.backends.openvino import preprocess as upstream
 
 
 def install() -> None:
     """Has, for this process, upstream's backend find what it fails on, and give the same bytes."""
-    inner = upstream.OpenvinoBackend.preprocess
-    if getattr(inner, "is_ours", False):
-        return
 
-    def preprocess(cls: Any, program: Any, specs: Any) -> Any:
+    def preprocess(inner: Any, cls: Any, program: Any, specs: Any) -> Any:
         before = Snapshot.of(program)
         try:
-            made = inner(program, specs)
+            made = inner(cls, program, specs)
         except Exception as error:  # OpenVINO's errors have no common class.
-            found = openvino_guards.refused.find(before, lambda part: inner(part, specs), error)
+            found = openvino_guards.refused.find(
+                before, lambda part: inner(cls, part, specs), error
+            )
             raise BuildError(
                 f"OpenVINO's compiler fails on {found.what} It depends on this machine's "
                 "processor.",
@@ -37,5 +37,4 @@ def install() -> None:
         made.processed_bytes = openvino_reproducible.normalized(made.processed_bytes)
         return made
 
-    preprocess.is_ours = True  # type: ignore[attr-defined]
-    upstream.OpenvinoBackend.preprocess = classmethod(preprocess)
+    replace(upstream.OpenvinoBackend, "preprocess", preprocess)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import operator
+from typing import Any
 
 import torch
 from etbuild import (
@@ -23,7 +24,7 @@ from etbuild import (
     write_out,
 )
 from etbuild.biases import own_biases, own_row_weights
-from etlower.replacing import replaced
+from etlower.replacing import replace, replaced
 from executorch.backends.xnnpack._passes.convert_to_linear import ConvertToLinearPass
 from executorch.backends.xnnpack._passes.fuse_activation_pass import FuseActivationPass
 from executorch.backends.xnnpack.partition.config import (
@@ -236,11 +237,8 @@ def _fuse_all_bounds(fuse: type[FuseActivationPass]) -> None:
     Args:
       fuse: upstream's class.
     """
-    inner = fuse.get_output_min_max_from_activation
-    if getattr(inner, "is_ours", False):
-        return
 
-    def get_bounds(self: FuseActivationPass, activation: Node) -> OutputMinMax:
+    def bounds_of(inner: Any, self: FuseActivationPass, activation: Node) -> OutputMinMax:
         bounds = inner(self, activation)
         earlier = fuse.get_fused_activation(activation.args[0])
         if earlier is None:
@@ -251,8 +249,7 @@ def _fuse_all_bounds(fuse: type[FuseActivationPass]) -> None:
         )
         return OutputMinMax(least, "+inf" if most == math.inf else most)
 
-    get_bounds.is_ours = True  # type: ignore[attr-defined]
-    fuse.get_output_min_max_from_activation = get_bounds
+    replace(fuse, "get_output_min_max_from_activation", bounds_of)
 
 
 def _keep_batches(convert: type[ConvertToLinearPass]) -> None:
@@ -264,12 +261,13 @@ def _keep_batches(convert: type[ConvertToLinearPass]) -> None:
     Args:
       convert: upstream's class.
     """
-    inner = convert.create_linear
-    if getattr(inner, "is_ours", False):
-        return
 
     def create_linear(
-        self: ConvertToLinearPass, graph_module: GraphModule, node: Node, source: SourcePartition
+        inner: Any,
+        self: ConvertToLinearPass,
+        graph_module: GraphModule,
+        node: Node,
+        source: SourcePartition,
     ) -> None:
         given = [*source.input_nodes, *source.params]
         weight = self.find(self.get_arg(node, "weight"), given)
@@ -279,8 +277,7 @@ def _keep_batches(convert: type[ConvertToLinearPass]) -> None:
             # The pass looks for calls that came from a linear layer until there is none.
             node.meta["source_fn_stack"] = [(node.name, node.target)]
 
-    create_linear.is_ours = True  # type: ignore[attr-defined]
-    convert.create_linear = create_linear
+    replace(convert, "create_linear", create_linear)
 
 
 _upstreams_fits = XNNPartitionerConfig.check_common_constraints

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from etlower import operators
+from etlower.replacing import replace
 from executorch.backends.transforms.utils import create_constant_placeholder
 from executorch.backends.xnnpack.utils.quant_utils import is_dequant
 from torch.export import ExportedProgram
@@ -58,16 +59,12 @@ def own_packed(backend: Any) -> None:
     Args:
       backend: upstream's class.
     """
-    inner = backend.preprocess
-    if getattr(inner, "is_ours", False):
-        return
 
-    def preprocess(program: ExportedProgram, specs: Any) -> Any:
+    def preprocess(inner: Any, program: ExportedProgram, specs: Any) -> Any:
         _part(program)
         return inner(program, specs)
 
-    preprocess.is_ours = True  # type: ignore[attr-defined]
-    backend.preprocess = staticmethod(preprocess)
+    replace(backend, "preprocess", preprocess)
 
 
 def _part(program: ExportedProgram) -> None:
