@@ -10,11 +10,9 @@ else in the part reads it then reads freed memory: an app ends, unless it keeps 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Any
 
 import torch
 from etlower import operators
-from etlower.replacing import replace
 from executorch.backends.transforms.utils import create_constant_placeholder
 from executorch.backends.xnnpack.utils.quant_utils import is_dequant
 from torch.export import ExportedProgram
@@ -53,21 +51,7 @@ def own_layouts(_method: str, program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def own_packed(backend: Any) -> None:
-    """Has upstream's backend give what layers pack and others of a part read to each of both; once.
-
-    Args:
-      backend: upstream's class.
-    """
-
-    def preprocess(inner: Any, program: ExportedProgram, specs: Any) -> Any:
-        _part(program)
-        return inner(program, specs)
-
-    replace(backend, "preprocess", preprocess)
-
-
-def _part(program: ExportedProgram) -> None:
+def own_packed(program: ExportedProgram) -> None:
     """Gives layers of a part a copy of the constants that something else in it reads."""
     graph = program.graph
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}

@@ -1,0 +1,68 @@
+"""Passes of upstream's XNNPACK compiler, without what they make wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from etlower.replacing import replace
+from executorch.backends.xnnpack._passes.convert_to_linear import ConvertToLinearPass
+from executorch.backends.xnnpack._passes.fuse_activation_pass import FuseActivationPass
+from executorch.backends.xnnpack.serialization.xnnpack_graph_schema import OutputMinMax
+from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torch.fx.passes.utils.source_matcher_utils import SourcePartition
+from xnnpack_weights import own_packed
+
+# Dimensions of a layer's weight.
+_MATRIX = 2
+
+
+def install() -> None:
+    """Has, for this process, upstream's backend and its passes do what is right."""
+    replace(XnnpackBackend, "preprocess", _own_packed)
+    replace(ConvertToLinearPass, "create_linear", _keep_batches)
+    replace(FuseActivationPass, "get_output_min_max_from_activation", _all_bounds)
+
+
+def _own_packed(inner: Any, program: ExportedProgram, specs: Any) -> Any:
+    own_packed(program)
+    return inner(program, specs)
+
+
+def _all_bounds(inner: Any, self: FuseActivationPass, activation: Node) -> OutputMinMax:
+    """Has upstream's pass take the bounds of all activations behind a layer.
+
+    It takes those of the last one, so that what the ones before cut off comes back.
+    """
+    bounds = inner(self, activation)
+    earlier = FuseActivationPass.get_fused_activation(activation.args[0])
+    if earlier is None:
+        return bounds
+    low, high = float(bounds.output_min), float(bounds.output_max)
+    least, most = (
+        min(max(float(bound), low), high) for bound in (earlier.output_min, earlier.output_max)
+    )
+    return OutputMinMax(least, "+inf" if most == math.inf else most)
+
+
+def _keep_batches(
+    inner: Any,
+    self: ConvertToLinearPass,
+    graph_module: GraphModule,
+    node: Node,
+    source: SourcePartition,
+) -> None:
+    """Has upstream's pass leave products of batches whose weights are computed.
+
+    A linear layer of such weights over permuted rows is one: it repeats the weights for each of the
+    batch, and the pass takes what is repeated for the weight.
+    """
+    given = [*source.input_nodes, *source.params]
+    weight = self.find(self.get_arg(node, "weight"), given)
+    if weight.meta["val"].dim() == _MATRIX:
+        inner(self, graph_module, node, source)
+    else:
+        # The pass looks for calls that came from a linear layer until there is none.
+        node.meta["source_fn_stack"] = [(node.name, node.target)]
