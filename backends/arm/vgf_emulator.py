@@ -128,7 +128,8 @@ class _Decoded:
         found = []
         for slot in range(sequence.getBindingsSize(handle)):
             index = sequence.getBindingSlotMrtIndex(handle, slot)
-            shape = [int(size) for size in self._resources.getTensorShape(index)]
+            # Vulkan's tensors have a dimension, to which ExecuTorch's runtime takes a number as well.
+            shape = [int(size) for size in self._resources.getTensorShape(index) or (1,)]
             binding = sequence.getBindingSlotBinding(handle, slot)
             found.append((binding, shape, int(self._resources.getVkFormat(index))))
         return found

@@ -1,4 +1,4 @@
-"""Operators of floats of which QNN's compiler (2.5.0 of its package) makes something else.
+"""Operators of which QNN's compiler (2.5.0 of its package) makes something else.
 
 Each was run on its simulator beside eager mode, with parameters around those that differ. What is
 found here is left to ExecuTorch's own kernels.
@@ -14,24 +14,24 @@ from typing import Any
 import torch
 from etbuild import BuildError
 from etlower import operators
+from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_QUANT_MAX
 from torch.fx import Node
 
 
-def is_computed_otherwise(node: Node, name: str) -> bool:
+def is_computed_otherwise(node: Node) -> bool:
     """Tells whether QNN computes something else than an operator says.
 
     Args:
       node: a call of a program in ATen's or the edge dialect.
-      name: the operator: "aten.any.dim".
     """
-    packet = name.removeprefix("aten.").partition(".")[0]
+    packet = operators.packet(node)
     tensors = [*operators.values(node), *operators.inputs(node)]
     if any(tensor.dtype in _FLAT and tensor.dim() > _PICTURE for tensor in tensors):
         return True
     if packet == "index" and any(each.dim() > _PICTURE for each in operators.values(node)):
         return True
     # QNN takes bytes for fractions.
-    if "quantize" not in name and any(tensor.dtype in _BYTES for tensor in tensors):
+    if "quantize" not in operators.name(node) and any(tensor.dtype in _BYTES for tensor in tensors):
         return True
     # They end the simulator, or come back as 32 bits.
     if operators.is_empty(node) or any(tensor.dtype == torch.float64 for tensor in tensors):
@@ -43,15 +43,67 @@ def is_computed_otherwise(node: Node, name: str) -> bool:
     return _CHECKS.get(packet, _never)(node)
 
 
+def is_counted_otherwise(node: Node) -> bool:
+    """Tells whether QNN computes something else of integers with a scale than an operator says."""
+    packet = operators.packet(node)
+    if packet == "avg_pool2d":
+        # Windows that are cut off have divisors of their own.
+        return len(node.args) > 4 and bool(node.args[4])
+    if packet == "constant_pad_nd":
+        amounts = node.args[1]
+        is_even = amounts[::2] == amounts[1::2]
+        return not is_even or any(operators.packet(user) == "avg_pool2d" for user in node.users)
+    if packet == "linear":
+        # The compiler never ends on a single number.
+        return bool(node.args[0].meta["val"].numel() == 1)
+    if packet == "mul" and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:
+        return any(operators.packet(given) == "tanh" for given in node.all_input_nodes)
+    if packet == "_native_batch_norm_legit_no_training":
+        # Of rows it takes the features for channels.
+        return bool(node.args[0].meta["val"].dim() != _PICTURE)
+    return packet == "cumsum"
+
+
+def scales_rows(node: Node) -> bool:
+    """Tells whether rows are multiplied by a number that were picked by a part's 32-bit input.
+
+    Of several rows of places, QNN picks those of the first one only, and zeros.
+    """
+    if operators.packet(node) != "mul":
+        return False
+    rows, number = node.args[:2]
+    for picked, factor in ((rows, number), (number, rows)):
+        place = _PLACES.get(operators.packet(picked)) if isinstance(picked, Node) else None
+        if place is None or any(value.numel() > 1 for value in operators.values(factor)):
+            continue
+        places = picked.args[place]
+        for each in places if isinstance(places, list | tuple) else (places,):
+            # What is cast for this call alone is cast in its part.
+            is_own = each is not None and is_cast(each) and len(each.users) == 1
+            if each is not None and not is_own and each.meta["val"].dim() > 1:
+                return True
+    return False
+
+
+# Operator to the argument that has its places.
+_PLACES = {"embedding": 1, "index": 1}
+_BYTE = 255
+
+
+def is_cast(node: Node) -> bool:
+    """Tells whether a call changes a type, or the order of a tensor in memory."""
+    return operators.packet(node) in {"_to_copy", "_to_dim_order_copy", "to"}
+
+
 def becomes_whole(node: Node) -> bool:
     """Tells whether a cast makes whole numbers or booleans of fractions, which QNN rounds."""
     given, result = node.all_input_nodes[0].meta["val"], node.meta["val"]
     return bool(given.dtype.is_floating_point and not result.dtype.is_floating_point)
 
 
-def is_other_order(node: Node, name: str) -> bool:
+def is_other_order(node: Node) -> bool:
     """Tells whether a copy changes the order of a tensor in memory, which QNN does not do."""
-    if "dim_order" not in name or not node.all_input_nodes:
+    if "dim_order" not in operators.packet(node) or not node.all_input_nodes:
         return False
     given, result = node.all_input_nodes[0].meta["val"], node.meta["val"]
     return bool(given.dim_order() != result.dim_order())

@@ -11,7 +11,7 @@ All take these options:
     several methods it always stays with ExecuTorch.
 
 Upstream has a recipe for fp16 only; the others put its quantizer before the same lowering. What is
-ours in that lowering is in qualcomm_lowering.py.
+ours in that lowering is in qualcomm_partitioner.py and qualcomm_compiler.py.
 """
 
 from __future__ import annotations
@@ -75,17 +75,18 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     # Its default is the chip's.
     asked = options.boolean("weight_sharing", default=None)
     load_libraries(ctx)
-    import qualcomm_lowering
+    import qualcomm_compiler
+    import qualcomm_partitioner
     from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
     from executorch.backends.qualcomm.utils.utils import qnn_edge_config
     from qualcomm_passes import BoundedExponents, SameIntegers
 
-    qualcomm_lowering.install()
+    qualcomm_compiler.install()
     chip = _chip(ctx, soc_model)
     specs = _specs(chip, _shares(ctx, chip, asked), has_floats=not precision)
     passes = get_qnn_pass_manager_cls(QnnExecuTorchBackendType.kHtpBackend)
-    partitioner = qualcomm_lowering.Partitioner(
+    partitioner = qualcomm_partitioner.Partitioner(
         ctx.label,
         chip.name,
         specs,
@@ -154,7 +155,7 @@ def _as_sdk(folder: Path) -> Path:
 
 def _specs(chip: Any, are_shared: bool, *, has_floats: bool) -> Any:
     """Upstream's compile specs, for one method and for several."""
-    import qualcomm_lowering
+    import qualcomm_compiler
     from executorch.backends.qualcomm.utils.utils import (
         generate_htp_compiler_spec,
         generate_qnn_executorch_compiler_spec,
@@ -164,7 +165,7 @@ def _specs(chip: Any, are_shared: bool, *, has_floats: bool) -> Any:
         backend = generate_htp_compiler_spec(use_fp16=has_floats, use_weight_sharing=shares)
         return generate_qnn_executorch_compiler_spec(soc_model=chip, backend_options=backend)
 
-    return qualcomm_lowering.Specs(specs(False), specs(True), are_shared)
+    return qualcomm_compiler.Specs(specs(False), specs(True), are_shared)
 
 
 def _shares(ctx: RecipeContext, chip: Any, asked: bool | None) -> bool:

@@ -122,12 +122,12 @@ def test_chips() -> None:
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
     from executorch.backends.qualcomm.utils.utils import get_soc_to_chipset_map
 
-    lowering = importlib.import_module("qualcomm_lowering")
+    compiler = importlib.import_module("qualcomm_compiler")
 
     def takes_floats(chip: str) -> bool:
         specs = _recipe("fp16", soc_model=chip).lowering_recipe.partitioners[0]._specs.alone
-        manager = lowering._manager(QnnExecuTorchBackendType.kHtpBackend, specs)
-        return lowering.takes_floats(manager)
+        manager = compiler.manager_of(QnnExecuTorchBackendType.kHtpBackend, specs)
+        return compiler.takes_floats(manager)
 
     chips = sorted(get_soc_to_chipset_map())
     without = {chip for chip in chips if not _forked(lambda chip=chip: takes_floats(chip))}
@@ -153,8 +153,8 @@ def test_refused_operator() -> None:
 def test_what_the_compiler_refuses_stays(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator is found, and left to ExecuTorch's kernels; without a kernel it is named."""
     _recipe(recipe)
-    lowering = importlib.import_module("qualcomm_lowering")
-    compiled = lowering._compiled
+    ours = importlib.import_module("qualcomm_compiler")
+    compiled = ours._compiled
 
     def without_tanh(compiler: Any, programs: Any, specs: Any) -> Any:
         def refusing(parts: Any, of_parts: Any) -> Any:
@@ -164,10 +164,10 @@ def test_what_the_compiler_refuses_stays(recipe: str, monkeypatch: pytest.Monkey
 
         return compiled(refusing, programs, specs)
 
-    monkeypatch.setattr(lowering, "_compiled", without_tanh)
+    monkeypatch.setattr(ours, "_compiled", without_tanh)
     lowered = _forked(lambda: _operators("curved", recipe))
     assert "aten::tanh" in lowered
-    monkeypatch.setattr(lowering, "_MOST_REFUSED", 0)
+    monkeypatch.setattr(importlib.import_module("qualcomm_partitioner"), "_MOST_REFUSED", 0)
     said = _lowered("curved", recipe)
     assert (
         "QNN's compiler for SM8650 refuses the operator aten.tanh.default(float32 [1, 8]) in the "
@@ -196,7 +196,7 @@ def test_one_backend_for_a_lowering() -> None:
 
     def once() -> tuple[int, bytes]:
         program = _here("unlike", "fp16")
-        return len(importlib.import_module("qualcomm_lowering")._managers), program
+        return len(importlib.import_module("qualcomm_compiler")._managers), program
 
     (count, program), (_, again) = _forked(once), _forked(once)
     assert count == 1

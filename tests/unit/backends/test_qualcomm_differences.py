@@ -114,7 +114,7 @@ def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.expor
 )
 def test_what_stays(function: Callable[..., Any], differs: bool) -> None:
     calls = [n for n in exported(function, PICTURE).graph.nodes if operators.name(n)]
-    assert any(is_computed_otherwise(node, operators.name(node)) for node in calls) == differs
+    assert any(is_computed_otherwise(node) for node in calls) == differs
 
 
 def test_fractions_are_not_rounded() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import qualcomm_lowering
+import qualcomm_differences
+import qualcomm_partitioner
+import qualcomm_partitions
 import qualcomm_passes
 import torch
 from etbuild import BuildError, LowerAgain
@@ -39,7 +41,7 @@ def test_partitions_make_their_weights(given: list[str]) -> None:
         Partition(1, [nodes["second"]]),
     ]
     for partition in partitions:
-        qualcomm_lowering._own_weights(partition)
+        qualcomm_partitions.own_weights(partition)
     graph.lint()
     for partition, layer in zip(partitions, ("first", "second"), strict=True):
         weight = nodes[layer].args[1]
@@ -82,13 +84,13 @@ def test_rows_that_a_number_scales(rows: int, is_own: bool, stays: bool) -> None
     picked.meta["val"] = torch.empty(*[5] * rows, 3)
     scaled = graph.call_function(exir_ops.edge.aten.mul.Tensor, (picked, number))
     scaled.meta["val"] = picked.meta["val"]
-    assert qualcomm_lowering._scales_rows(scaled) == stays
+    assert qualcomm_differences.scales_rows(scaled) == stays
 
 
 def test_what_reads_a_refused_weight_stays() -> None:
     """A weight that ExecuTorch made would be an activation for QNN."""
     _, nodes = _layers()
-    partitioner = object.__new__(qualcomm_lowering.Partitioner)
+    partitioner = object.__new__(qualcomm_partitioner.Partitioner)
     partitioner._refused, partitioner._label, partitioner._chip = set(), "//:recipe", "SM8650"
     with pytest.raises(LowerAgain):
         partitioner.leave_out(nodes["weight"], "failed")
@@ -114,7 +116,7 @@ def test_what_is_filled_like_a_result_closes_no_circle() -> None:
     elsewhere = graph.call_function(torch.ops.aten.sub.Tensor, (total, negated))
     graph.output(elsewhere)
     partition = Partition(0, [row, zeros, negated, total])
-    qualcomm_lowering._leave_constants(partition, ())
+    qualcomm_partitions.leave_constants(partition, ())
     graph.lint()
     assert set(partition.nodes) == {row, zeros, negated, total}
     copy = elsewhere.args[1]
