@@ -14,7 +14,13 @@ from typing import Any
 import torch
 from etbuild import BuildError
 from etlower import operators
-from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_QUANT_MAX
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_QUANT_ATTRS,
+    QCOM_QUANT_MAX,
+    QCOM_QUANT_MIN,
+    QCOM_SCALE,
+    QCOM_ZERO_POINT,
+)
 from torch.fx import Node
 
 
@@ -52,10 +58,18 @@ def is_counted_otherwise(node: Node) -> bool:
     if packet == "constant_pad_nd":
         amounts = node.args[1]
         is_even = amounts[::2] == amounts[1::2]
-        return not is_even or any(operators.packet(user) == "avg_pool2d" for user in node.users)
+        is_averaged = any(operators.packet(user) == "avg_pool2d" for user in node.users)
+        return not is_even or is_averaged or _pads_beyond(node)
     if packet == "linear":
         # The compiler never ends on a single number.
         return bool(node.args[0].meta["val"].numel() == 1)
+    if packet == "_softmax":
+        # It is computed in steps of 1/256, whatever its scale.
+        scale = node.meta[QCOM_QUANT_ATTRS]
+        is_narrow = scale[QCOM_QUANT_MAX] <= _BYTE
+        return bool(is_narrow and scale[QCOM_SCALE] * _BYTE < _LEAST_PROBABLE)
+    if bounds_of(node) and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:
+        return _bounds_within(node)
     if packet == "mul" and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:
         return any(operators.packet(given) == "tanh" for given in node.all_input_nodes)
     if packet == "_native_batch_norm_legit_no_training":
@@ -88,6 +102,8 @@ def scales_rows(node: Node) -> bool:
 # Operator to the argument that has its places.
 _PLACES = {"embedding": 1, "index": 1}
 _BYTE = 255
+# Steps of 1/256 leave 20 dB or so of probabilities up to this one.
+_LEAST_PROBABLE = 1 / 16
 
 
 def is_cast(node: Node) -> bool:
@@ -107,6 +123,25 @@ def is_other_order(node: Node) -> bool:
         return False
     given, result = node.all_input_nodes[0].meta["val"], node.meta["val"]
     return bool(given.dim_order() != result.dim_order())
+
+
+def is_of_an_edge(node: Node) -> bool:
+    """Tells whether what is bounded is given to a function that ends where the bounds do.
+
+    What QNN gives back may be a last digit beyond them.
+    """
+    return any(operators.packet(user) in ("acos", "acosh", "atanh") for user in node.users)
+
+
+def bounds_of(node: Node) -> tuple[float | None, float | None] | None:
+    """The bounds of a `clamp` or `hardtanh`, each a number or None; None: it is another call."""
+    names, defaults = _BOUNDS.get(operators.packet(node), ((), ()))
+    given = (*node.args[1:], *[None] * len(names))
+    bounds = [
+        node.kwargs.get(name, default) if value is None else value
+        for name, default, value in zip(names, defaults, given, strict=False)
+    ]
+    return (bounds[0], bounds[1]) if bounds else None
 
 
 def for_qnn(label: str) -> Callable[..., Any]:
@@ -391,12 +426,24 @@ def _is_fused_otherwise(node: Node) -> bool:
     return False
 
 
-def _is_of_an_edge(node: Node) -> bool:
-    """Tells whether what is bounded is given to a function that ends where the bounds do.
+def _pads_beyond(node: Node) -> bool:
+    """Tells whether a padding is beyond the scale of what is padded, to which QNN bounds it."""
+    padding = node.args[2] if len(node.args) > 2 else 0
+    scale = node.args[0].meta.get(QCOM_QUANT_ATTRS)  # type: ignore[union-attr]
+    return scale is not None and _steps_inside(padding, scale) < -0.5
 
-    What QNN gives back may be a last digit beyond them.
-    """
-    return any(operators.packet(user) in ("acos", "acosh", "atanh") for user in node.users)
+
+def _bounds_within(node: Node) -> bool:
+    """Tells whether a bound is within its result's scale, of which QNN makes nothing in 16 bits."""
+    scale = node.meta[QCOM_QUANT_ATTRS]
+    bounds = [bound for bound in bounds_of(node) or () if bound is not None]
+    return any(_steps_inside(bound, scale) > 1 for bound in bounds)
+
+
+def _steps_inside(number: Any, scale: dict[str, Any]) -> float:
+    """Counts the steps between a number and the nearest end of a scale; below 0: it is beyond."""
+    place = float(number / scale[QCOM_SCALE] + scale[QCOM_ZERO_POINT])
+    return min(place - scale[QCOM_QUANT_MIN], scale[QCOM_QUANT_MAX] - place)
 
 
 def _has_computed_index(node: Node) -> bool:
@@ -472,6 +519,10 @@ def _is_with_itself(node: Node) -> bool:
     return len(node.args) > 1 and node.args[0] is node.args[1]
 
 
+_BOUNDS: Mapping[str, tuple[tuple[str, str], tuple[float | None, float | None]]] = {
+    "clamp": (("min", "max"), (None, None)),
+    "hardtanh": (("min_val", "max_val"), (-1.0, 1.0)),
+}
 # They move elements, some of them through floats, which hold 24 bits.
 _MOVES = frozenset(
     {
@@ -501,7 +552,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("avg_pool2d", "avg_pool3d"), _has_odd_divisor),
     **dict.fromkeys(("group_norm", "native_group_norm"), _is_no_picture),
     **dict.fromkeys(("constant_pad_nd", "pad"), _is_fused_otherwise),
-    **dict.fromkeys(("clamp", "hardtanh", "relu6"), _is_of_an_edge),
+    **dict.fromkeys(("clamp", "hardtanh", "relu6"), is_of_an_edge),
     **dict.fromkeys(("eq", "ne"), _is_with_itself),
     # Quotients are rounded down that are just below a whole number.
     **dict.fromkeys(("floor_divide", "fmod", "remainder"), _always),

@@ -14,6 +14,7 @@ import torch
 from etlower import operators
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
+from qualcomm_differences import bounds_of, is_of_an_edge
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
@@ -86,6 +87,53 @@ def _called(node: Node, target: Any, *given: Node) -> Node:
     """A call like the first of the tensors that it is given, at a node's place."""
     made = node.graph.call_function(target, given)
     made.meta = {**node.meta, "val": torch.clone(given[0].meta["val"])}
+    return made
+
+
+class LowerBounds(PassBase):
+    """Writes bounds as `maximum` and `minimum` where the lower one is below zero, or none is.
+
+    QNN's compiler makes a part of a layer or of a function before it of such a `clamp`, and
+    computes it as the distance from the lower bound: in 16 bits, small numbers lose the digits that
+    the bound does not have.
+    """
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Replaces those of floats that have no scale."""
+        aten = ops.edge.aten
+        nodes = [node for node in graph_module.graph.nodes if _ends_below_zero(node)]
+        for node in nodes:
+            lowest, highest = bounds_of(node)  # type: ignore[misc]
+            given = node.args[0]
+            with graph_module.graph.inserting_before(node):
+                for target, bound in ((aten.maximum, lowest), (aten.minimum, highest)):
+                    if bound is not None:
+                        given = _called(node, target.default, given, _number(node, bound))
+            node.replace_all_uses_with(given)
+            graph_module.graph.erase_node(node)
+        if nodes:
+            graph_module.recompile()
+        return PassResult(graph_module, bool(nodes))
+
+
+def _ends_below_zero(node: Node) -> bool:
+    bounds = bounds_of(node)
+    if bounds is None or is_of_an_edge(node):
+        return False
+    given = node.args[0]
+    if not given.meta["val"].is_floating_point() or "dequantize" in operators.name(given):
+        return False
+    return bounds[0] is None or bounds[0] < 0
+
+
+def _number(node: Node, number: float) -> Node:
+    """A tensor of one number that has the dimensions of a node's result."""
+    value = node.meta["val"]
+    shape = [1] * value.dim()
+    dtype, device = value.dtype, value.device
+    target = ops.edge.aten.full.default
+    made = node.graph.call_function(target, (shape, float(number)), {"dtype": dtype})
+    made.meta = {**node.meta, "val": value.new_full(shape, number, dtype=dtype, device=device)}
     return made
 
 

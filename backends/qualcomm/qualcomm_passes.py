@@ -12,6 +12,7 @@ from executorch.backends.qualcomm import _passes
 from executorch.backends.qualcomm.utils.constants import QCOM_ORIG_DTYPE, QCOM_QUANT_ATTRS
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass, PassResult
+from qualcomm_differences import bounds_of
 from torch.fx import GraphModule, Node
 
 # They write operators as others of 16-bit floats that divide by zero, square large numbers, round
@@ -54,6 +55,60 @@ class BoundedExponents(ExportPass):  # type: ignore[misc]
             node.replace_input_with(node.args[0], bounded)
         graph_module.recompile()
         return PassResult(graph_module, bool(nodes))
+
+
+class BoundsInScale(ExportPass):  # type: ignore[misc]
+    """Has both bounds within a result's scale, or none.
+
+    Of one that is within, QNN's compiler makes nothing if the other is not: in a scale that the
+    result shares with what it is joined with, a `relu6` lets numbers below zero through. In 16 bits
+    only a `relu` does not.
+    """
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Changes the other bound of a `clamp` or `hardtanh` of which one is within the scale."""
+        changed = False
+        for node in graph_module.graph.nodes:
+            bounds, scale = bounds_of(node), _scale_of_result(node)
+            if bounds is None or scale is None:
+                continue
+            step, *ends = scale
+            # How far a bound lies within: the lower one above its end, the other below.
+            inside = [
+                -1.0 if bound is None else (bound - end) * sign
+                for bound, end, sign in zip(bounds, ends, (1, -1), strict=True)
+            ]
+            if max(inside) <= step or min(inside) > 0:
+                continue
+            changed = True
+            if bounds[0] == 0 and inside[1] <= 0:
+                node.target, node.args, node.kwargs = (
+                    exir_ops.edge.aten.relu.default,
+                    node.args[:1],
+                    {},
+                )
+            else:
+                # At the very end it is forgotten, too.
+                within = [
+                    bound if far > 0 else end + sign * step / 2
+                    for bound, far, end, sign in zip(bounds, inside, ends, (1, -1), strict=True)
+                ]
+                node.args, node.kwargs = (node.args[0], *within), {}
+        if changed:
+            graph_module.recompile()
+        return PassResult(graph_module, changed)
+
+
+def _scale_of_result(node: Node) -> tuple[float, float, float] | None:
+    """A step, the least and the largest number of a result's scale; None: it has no single one."""
+    scales = {user.args[1:5] for user in node.users if _QUANTIZED in operators.name(user)}
+    if len(scales) != 1:
+        return None
+    [(step, zero, least, largest)] = scales
+    return step, (least - zero) * step, (largest - zero) * step
+
+
+_QUANTIZED = "quantized_decomposed.quantize_per_tensor"
 
 
 class SameIntegers(ExportPass):  # type: ignore[misc]

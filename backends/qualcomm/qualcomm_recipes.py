@@ -27,7 +27,7 @@ from etbuild.recipes import static_captured
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from qualcomm_differences import for_qnn
-from qualcomm_floats import OneZero, RoundedResults
+from qualcomm_floats import LowerBounds, OneZero, RoundedResults
 from vendor_sdk import Sdk
 
 _LIBRARIES = "lib/x86_64-linux-clang"
@@ -80,7 +80,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
     from executorch.backends.qualcomm.utils.utils import qnn_edge_config
-    from qualcomm_passes import BoundedExponents, SameIntegers
+    from qualcomm_passes import BoundedExponents, BoundsInScale, SameIntegers
 
     qualcomm_compiler.install()
     chip = _chip(ctx, soc_model)
@@ -99,6 +99,8 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         edge_transform_passes=[
             lambda method, program: [
                 BoundedExponents(),
+                LowerBounds(),
+                BoundsInScale(),
                 OneZero(program),
                 *passes().get_to_edge_transform_passes(program),
                 SameIntegers(),

@@ -230,6 +230,7 @@ MORE_NETS = {
     for net in [
         "averages",
         "beside",
+        "bounded",
         "cached",
         "causal",
         "cross",
@@ -297,6 +298,7 @@ _DYNAMIC = ["lengths", "rows", "signals"]
 # Nets that only recipes of these backends get: where they were wrong or failed, and ExecuTorch's own.
 _ONLY = {
     "beside": ["arm", "cadence", "openvino", "portable", "qualcomm", "xnnpack"],
+    "bounded": ["arm", "cadence", "openvino", "portable", "qualcomm", "vulkan"],
     "cached": ["arm", "cadence", "mlx", "portable", "qualcomm"],
     "edges": ["arm", "cadence", "mlx", "portable", "qualcomm"],
     "hidden": ["arm", "cortex_m", "openvino", "qualcomm", "xnnpack"],

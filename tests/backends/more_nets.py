@@ -417,6 +417,28 @@ class Beside(nn.Module):
         return torch.cat([y, most], 1), (x * x.flip(1)).sum(1), others
 
 
+class Bounded(nn.Module):
+    """Bounds that lie within a scale, or far beyond what they bound, and small probabilities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture = nn.Conv2d(3, 4, 3, padding=1)
+        self.row = nn.Linear(12, 16)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y, row = self.picture(x), self.row(x)
+        return (
+            torch.cat([nn.functional.relu6(y), x], 1),
+            torch.cat([y.clamp(min=-0.1), x], 1),
+            torch.cat([x, y.clamp(0, 0.5)], 1),
+            nn.functional.pad(x, (1, 1), value=-6.0),
+            (x * 0.3).flatten(2).softmax(-1),
+            row.clamp(-100, 100),
+            row.clamp(max=1000.0),
+            row.exp(),
+        )
+
+
 class Several(nn.Module):
     """A picture whose edges are repeated, and a slope of zero: whole numbers and floats."""
 
@@ -546,6 +568,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "averages": lambda: _one(Averages(), 1, 3, 16, 16),
     "beside": lambda: _one(Beside(), 1, 3, 20),
     "cached": lambda: {"forward": Method(Cached(), (torch.randn(1, 2, 16), torch.tensor([0, 1])))},
+    "bounded": lambda: _one(Bounded(), 1, 3, 12, 12),
     "causal": lambda: _one(Causal(), 1, 9, 32),
     "cross": lambda: {"forward": Method(Cross(), (torch.randn(1, 8, 32), torch.randn(1, 5, 32)))},
     "curves": lambda: _one(Curves(), 3, 16),
