@@ -576,6 +576,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "grouped": lambda: _one(Grouped(), 1, 8, 8, 8),
     "gru": lambda: _one(Gru(), 1, 5, 12),
     "hidden": _hidden,
+    "layers": lambda: _one(nn.LayerNorm(12), 2, 9, 12),
     "lengths": _lengths,
     "masked": lambda: _one(Masked(), 1, 12, 32),
     "modulated": _modulated,
