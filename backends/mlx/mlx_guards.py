@@ -405,6 +405,11 @@ def _corrects_by_whole_number(node: Node) -> bool:
     return correction is not None and correction == int(correction) and not keeps
 
 
+def _rounds_no_quotient_down(node: Node) -> bool:
+    """MLX rounds the quotient, eager looks at the rest; of whole numbers they are the same."""
+    return not (operators.rounds_down(node) and node.meta["val"].is_floating_point())
+
+
 def _copies_alike(node: Node) -> bool:
     """MLX neither repeats nor casts what is copied into a tensor."""
     target, source = operators.values(list(node.args[:2]))
@@ -483,6 +488,9 @@ _CHECKS: dict[Any, Callable[[Node], bool]] = {
     _aten.convolution.default: _cuts_off_if_transposed,
     _aten.copy.default: _copies_alike,
     _aten.cumsum.default: _keeps_type,
+    _aten.div.Scalar_mode: _rounds_no_quotient_down,
+    _aten.div.Tensor_mode: _rounds_no_quotient_down,
+    _aten.floor_divide.default: _rounds_no_quotient_down,
     _aten.index.Tensor: _picks_first_axes,
     _aten.index_select.default: _has_dimensions,
     _aten.max_pool1d_with_indices.default: _gives_values_only,

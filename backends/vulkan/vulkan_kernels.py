@@ -366,9 +366,8 @@ def _is_second(node: Node) -> bool:
 
 
 def _quotient(node: Node) -> str:
-    is_rounded = getattr(node.target, "__name__", "").endswith("Tensor_mode")
-    if is_rounded and node.kwargs.get("rounding_mode") != "floor":
-        return "Vulkan's runtime rounds quotients down, or ends the process"
+    if operators.packet(node) == "floor_divide" or node.kwargs.get("rounding_mode"):
+        return "Vulkan's runtime rounds quotients otherwise, or ends the process"
     return _fractions(node)
 
 
@@ -448,7 +447,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "copy": _copy,
     "dim_order_ops._clone_dim_order": _conversion,
     "dim_order_ops._to_dim_order_copy": _conversion,
-    "div": _quotient,
+    **dict.fromkeys(("div", "floor_divide"), _quotient),
     "embedding": _weights(0),
     "full": _filled,
     "gelu": _gelu,
@@ -467,5 +466,5 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "sum"), _reduction),
     # Sums of whole numbers are computed in floats.
     **dict.fromkeys(("add", "rsub", "sub"), _fractions),
-    **dict.fromkeys(("eq", "floor_divide", "ge", "gt", "le", "lt", "ne"), _fractions),
+    **dict.fromkeys(("eq", "ge", "gt", "le", "lt", "ne"), _fractions),
 }

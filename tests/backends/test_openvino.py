@@ -64,6 +64,7 @@ def left(nodes: list[torch.fx.Node]) -> set[str]:
         (lambda x: x.index_put((WHOLE[:2, 0],), X[:2], accumulate=True) + 1, (X,), "index_put"),
         (lambda x: (x.clone(), x + 1), (X,), "_clone_dim_order"),
         (lambda x: x.sum().bool().any(0), (WHOLE,), "any"),
+        (lambda x: torch.fmod(x * 2, 0.1), (X,), "fmod"),
         # Of what is fused it computes the first row only.
         (lambda x: x.sum(1).relu() / 4, (PICTURE,), "div"),
         (lambda x: (x.amax((1, 2)) + 1) // 2.0, (PICTURE,), "div"),

@@ -62,6 +62,15 @@ def has_other_factors(node: Node) -> bool:
     return any(m * factor != n for m, n, factor in sizes)
 
 
+def rounds_down(node: Node) -> bool:
+    """Tells whether a quotient is rounded down.
+
+    Eager and ExecuTorch's kernels look at the rest, delegates at the quotient, which may have been
+    rounded to a whole number: `3.0 // 0.1` is 29 or 30.
+    """
+    return packet(node) == "floor_divide" or node.kwargs.get("rounding_mode") == "floor"
+
+
 def is_empty(node: Node) -> bool:
     """Tells whether a tensor that a node reads or gives has no elements, whatever its sizes are."""
     tensors = [*inputs(node), *values(node)]

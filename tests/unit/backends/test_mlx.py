@@ -70,6 +70,8 @@ def lowered(
         # Upstream takes an index of as many dimensions for one along an axis.
         (lambda x: (x[0, 0] * 2)[PLACES[:2, None]], "index"),
         (lambda x: (x * 2).int().sum(1), "sum"),
+        (lambda x: (x * 2) // 0.1, "div"),
+        (lambda x: torch.div(x * 2, x.exp(), rounding_mode="floor"), "div"),
         (lambda x: (x * 2).int().prod(1), "prod"),
         (lambda x: torch.stack([x.to(torch.int16), x.to(torch.int16)]), "cat"),
     ],

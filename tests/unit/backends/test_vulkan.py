@@ -373,6 +373,7 @@ def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
         (lambda x: F.conv1d(x, _POINTWISE, stride=2), _X, "convolution.default", "no strides"),
         (lambda x: F.conv1d(x, _POINTWISE, padding=1), _X, "convolution.default", "no padding"),
         (lambda x: torch.div(x, 0.7, rounding_mode="trunc"), _X, "div.Tensor_mode", "rounds"),
+        (lambda x: torch.div(x, 0.7, rounding_mode="floor"), _X, "div.Tensor_mode", "rounds"),
         (lambda x: F.conv2d(x, x[:, :, :3, :3] * 2), _P, "convolution.default", "are computed"),
         (lambda x: F.group_norm(x, 2), _X, "native_group_norm.default", "four dimensions"),
         (lambda x: F.conv2d(x, x[:1, :, :2, :2]), _P, "convolution.default", "are computed"),

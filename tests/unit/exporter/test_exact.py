@@ -35,6 +35,7 @@ class Function(torch.nn.Module):
 
 
 NAN = torch.nan
+ATEN = torch.ops.aten
 # Of attention: the second row sees nothing.
 SEEN = torch.tensor([[1, 0, 1, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)
 # Rules for delegates that the kernels need none of.
@@ -465,6 +466,28 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x, y, z: (x % z, torch.fmod(z, x), x & y, x ^ y, torch.cat([x, y, z])),
         (WHOLE, torch.arange(9, dtype=torch.int16), torch.rand(9) + 1),
     ),
+    **{
+        f"a single {other.dtype} beside {x.dtype}": (
+            lambda x, y: (
+                *(torch.maximum(x, y), torch.minimum(y, x), x == y, y < x, x >= y),
+                *(x.clamp(y), torch.pow(x.abs(), y.abs())),
+            ),
+            (x, other),
+        )
+        for x, other in (
+            (torch.tensor([0, 3, 255], dtype=torch.uint8), torch.tensor(-1)),
+            (torch.tensor([0, 3, 255], dtype=torch.uint8), torch.tensor(-1, dtype=torch.int8)),
+            (torch.tensor([1 / 3, -2.0]), torch.tensor(1 / 3, dtype=torch.float64)),
+            (torch.tensor([1 / 3, -2.0]).half(), torch.tensor(1 / 3)),
+        )
+    },
+    "numbers of other types": (
+        lambda x, y: (
+            *(ATEN.add.Scalar(y, 3), ATEN.xlogy.Scalar_Other(x, 300), x.clamp(2, 9)),
+            *(y.clamp(2, 3), y | 5, ATEN.mul.Scalar(x, 0.1), F.threshold(x.int(), -0.5, 1.7)),
+        ),
+        (torch.tensor([0, 3, 255], dtype=torch.uint8), torch.tensor([True, False])),
+    ),
     "loss of whole numbers": (
         lambda x, y: (
             F.pairwise_distance(x, y),
@@ -837,6 +860,19 @@ def test_rules_for_delegates_apply() -> None:
     ]
     ranks = [n.meta["val"].dim() for n in program.graph.nodes if "permute" in str(n.target)]
     assert ranks == [3]
+
+
+def test_tensors_get_the_type_that_a_number_gives() -> None:
+    """A delegate gives the number the tensor's type: of whole numbers it cuts 0.5 off."""
+    net = Function(
+        lambda x, y: (x < 0.5, x**0.5, ATEN.div.Scalar(x, -1), y == 2, y | 6, y.clamp(2, 3))
+    )
+    inputs = (torch.arange(3), torch.tensor([True, False]))
+    program = torch.export.export(net, inputs)
+    write_out("scalar_type").apply(program)
+    calls = [n for n in program.graph.nodes if n.op == "call_function" and n.args[1:]]
+    types = [n.args[0].meta["val"].dtype for n in calls if isinstance(n.args[1], int | float)]
+    assert types == [torch.float32] * 3 + [torch.int64] * 3
 
 
 def test_silu_is_not_fused() -> None:

@@ -24,6 +24,47 @@ def _of_common_type(operator: str) -> Callable[..., Any]:
     return function
 
 
+def _counts_less(node: Node) -> bool:
+    """Tells whether an operand without dimensions gives way to the other one's type.
+
+    For the kernels it counts as much as a tensor: a byte would be compared with -1, not with 255.
+    """
+    import functools
+
+    import torch
+
+    values = [source.meta["val"] for source in node.all_input_nodes]
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    widest = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    return widest != functools.reduce(_result_type, tensors).dtype
+
+
+def _result_type(x: Any, y: Any) -> Any:
+    """An element of the type that eager computes two tensors in, with as many dimensions."""
+    import torch
+
+    return x.new_empty((1,) * max(x.dim(), y.dim()), dtype=torch.result_type(x, y))
+
+
+def _within_type(operator: str) -> Callable[..., Any]:
+    """A function of tensors in the type that eager computes them in."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        import functools
+
+        import torch
+        from torch.utils import _pytree as pytree
+
+        tensors = [v for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor)]
+        dtype = functools.reduce(_result_type, tensors).dtype
+        args, kwargs = pytree.tree_map_only(
+            torch.Tensor, lambda tensor: tensor.to(dtype), (args, kwargs)
+        )
+        return aten(operator)(*args, **kwargs)
+
+    return function
+
+
 def _of_widest_type(operator: str) -> Callable[..., Any]:
     """A function of tensors in the widest of their types, whose result has the first one's."""
 
@@ -130,6 +171,54 @@ def _is_mixed(node: Node) -> bool:
     return is_fraction and value is not None and not value.dtype.is_floating_point
 
 
+def _computes_in(node: Node) -> Any:
+    """The type that eager computes a tensor and a number in; None: it is the tensor's."""
+    import torch
+
+    operator = str(node.target).removeprefix("aten.")
+    place = 1 if operator in _NUMBER_FIRST else 0
+    tensor = getattr(node.args[place], "meta", {}).get("val")
+    number = node.args[1 - place]
+    if not isinstance(tensor, torch.Tensor) or not isinstance(number, int | float):
+        return None
+    dtype = torch.result_type(tensor, number)
+    gives_floats = operator.startswith(_GIVING_FLOATS)
+    if gives_floats and not (dtype.is_floating_point or dtype.is_complex):
+        dtype = torch.get_default_dtype()
+    return dtype if dtype != tensor.dtype else None
+
+
+def _computes_in_other(node: Node) -> bool:
+    """Tells whether a tensor and a number are computed with in another type than the tensor's.
+
+    Delegates give the number the tensor's type: 0.5 would be 0 beside whole numbers.
+    """
+    return _computes_in(node) is not None
+
+
+def _beside_number(operator: str) -> Callable[..., Any]:
+    def function(x: Any, y: Any, *rest: Any, **kwargs: Any) -> Any:
+        import torch
+
+        dtype = torch.result_type(x, y)
+        if operator.startswith(_GIVING_FLOATS) and not dtype.is_floating_point:
+            dtype = torch.get_default_dtype()
+        x, y = (v.to(dtype) if isinstance(v, torch.Tensor) else v for v in (x, y))
+        return aten(operator)(x, y, *rest, **kwargs)
+
+    return function
+
+
+def _thresholds_whole_numbers(node: Node) -> bool:
+    is_whole = not dtype_of(node).is_floating_point
+    return is_whole and any(isinstance(value, float) for value in node.args[1:])
+
+
+def _threshold(x: Any, threshold: float, value: float) -> Any:
+    # Eager cuts their fractions off.
+    return aten("threshold.default")(x, int(threshold), int(value))
+
+
 def _in_floats(operator: str) -> Callable[..., Any]:
     def function(x: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
         import torch
@@ -156,22 +245,47 @@ def _product_of_one_type(x: Any, y: Any) -> Any:
     return x.to(dtype) * torch.full((), y, dtype=dtype)
 
 
-def _has_fraction_as_bound(node: Node) -> bool:
+def _has_wider_bound(node: Node) -> bool:
+    """Tells whether a bound is a fraction beside whole numbers, or a number beside booleans."""
     x = node.args[0].meta["val"]
     is_whole = not x.dtype.is_floating_point and not x.dtype.is_complex
-    return is_whole and dtype_of(node).is_floating_point
+    return is_whole and dtype_of(node) != x.dtype
 
 
 def _bounded(operator: str) -> Callable[..., Any]:
     def function(x: Any, *bounds: Any, **named: Any) -> Any:
+        import functools
+
         import torch
 
+        numbers = [v for v in (*bounds, *named.values()) if v is not None]
         # A number that is a fraction gives whole numbers the default type.
-        return aten(operator)(x.to(torch.get_default_dtype()), *bounds, **named)
+        dtype = functools.reduce(torch.promote_types, (torch.result_type(x, n) for n in numbers))
+        return aten(operator)(x.to(dtype), *bounds, **named)
 
     return function
 
 
+_COMPARING = (
+    *("eq.Tensor", "ge.Tensor", "greater.Tensor", "greater_equal.Tensor", "gt.Tensor"),
+    *("le.Tensor", "less.Tensor", "less_equal.Tensor", "lt.Tensor", "ne.Tensor"),
+    *("not_equal.Tensor", "clamp.Tensor", "clamp_max.Tensor", "clamp_min.Tensor", "clip.Tensor"),
+    *("fmax.default", "fmin.default", "max.other", "maximum.default", "min.other"),
+    *("minimum.default", "pow.Tensor_Tensor"),
+)
+_NUMBER_FIRST = ("pow.Scalar", "remainder.Scalar_Tensor", "xlogy.Scalar_Self")
+_GIVING_FLOATS = ("div.Scalar", "divide.Scalar", "true_divide.Scalar", "xlogy.")
+_WITH_NUMBER = (
+    *("add.Scalar", "bitwise_and.Scalar", "bitwise_or.Scalar", "bitwise_xor.Scalar"),
+    *("div.Scalar", "divide.Scalar", "eq.Scalar", "floor_divide.Scalar", "fmod.Scalar"),
+    *("ge.Scalar", "greater.Scalar", "greater_equal.Scalar", "gt.Scalar", "le.Scalar"),
+    *("less.Scalar", "less_equal.Scalar", "lt.Scalar", "mul.Scalar", "multiply.Scalar"),
+    *("__and__.Scalar", "__or__.Scalar", "__xor__.Scalar", "bitwise_and.Tensor"),
+    *("bitwise_or.Tensor", "bitwise_xor.Tensor", "ne.Scalar", "not_equal.Scalar"),
+    *("pow.Scalar", "pow.Tensor_Scalar", "remainder.Scalar"),
+    *("rsub.Scalar", "sub.Scalar", "subtract.Scalar", "true_divide.Scalar"),
+    *("xlogy.Scalar_Other", "xlogy.Scalar_Self"),
+)
 _BOUNDED = ("clamp.default", "clamp_max.default", "clamp_min.default", "clip.default")
 _INDEXED = ("gather.default", "scatter.src", "scatter.value", "scatter_add.default")
 _JOINING = tuple(
@@ -197,6 +311,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule(("index_add.default",), _adds_booleans, _index_add),
         Rule(("ldexp.Tensor",), _gives_half_of_exponent, _ldexp),
         Rule(("where.self",), _chooses_of_two, _where),
+        *(Rule((name,), _counts_less, _within_type(name)) for name in _COMPARING),
         *(Rule((name,), _has_two_types, _joined(name)) for name in _JOINING),
         *(Rule((name,), _has_two_types, _of_first_type(name)) for name in _LIKE_FIRST),
         *(Rule((name,), _has_two_types, _of_widest_type(name)) for name in (*_NORMS, *_LOSSES)),
@@ -204,12 +319,14 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "product_type": (Rule(("mul.Tensor",), _takes_number, _product_of_one_type),),
     "scalar_type": (
         *(Rule((name,), _is_mixed, _in_floats(name)) for name in _MIXED),
-        *(Rule((name,), _has_fraction_as_bound, _bounded(name)) for name in _BOUNDED),
+        *(Rule((name,), _computes_in_other, _beside_number(name)) for name in _WITH_NUMBER),
+        Rule(("threshold.default",), _thresholds_whole_numbers, _threshold),
+        *(Rule((name,), _has_wider_bound, _bounded(name)) for name in _BOUNDED),
     ),
 }
 REASONS: Mapping[str, str] = {
     "index_type": "the kernel takes 64-bit indices only",
     "mixed_types": "upstream gives the operands no common type",
     "product_type": "the delegate's lowering gives the number a type and a dimension of its own",
-    "scalar_type": "the kernel refuses a fraction beside whole numbers",
+    "scalar_type": "kernels and delegates refuse a number of another type, or cut it off",
 }

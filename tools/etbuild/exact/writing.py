@@ -65,7 +65,8 @@ def write_out(*names: str) -> WriteOut:
         "kept_size": resizing by factors that leave a dimension as large as it is, by 1 there.
         "max_pool_backward": the gradient of a maximum over windows.
         "mixed_types": remainders, operations on bits, joined tensors and normalizations of several
-          types, and multiples of booleans that are added by index.
+          types, what compares a tensor with a single number of another type, and multiples of
+          booleans that are added by index.
         "narrow_copy": copies of a part, as a slice and a copy.
         "negative_padding": padding that cuts off, as slices, and that of what `fold` gives.
         "no_batch": linear layers, convolutions and pooling without a dimension for the batch, as
@@ -86,7 +87,8 @@ def write_out(*names: str) -> WriteOut:
         "reflection_pad": as slices that are turned and joined.
         "scalar_shape": permutations and windows of tensors without dimensions.
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
-        "scalar_type": sums and differences of whole numbers and a fraction, which may be a bound.
+        "scalar_type": whole numbers or booleans beside a number of another type, which may be a
+          bound.
         "uneven_padding": padding by a number of other sizes before than behind, as even padding of
           which a part is taken.
         "unfilled": tensors whose numbers are written later (`torch.empty`), of sizes that vary, as
