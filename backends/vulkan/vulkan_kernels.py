@@ -385,7 +385,8 @@ def _copy(node: Node) -> str:
 def _weights(*places: int) -> Callable[[Node], str]:
     def check(node: Node) -> str:
         weights = [node.args[place] for place in places if place < len(node.args)]
-        if any(isinstance(weight, Node) and not _is_stored(weight) for weight in weights):
+        turns = 0 if operators.packet(node) == "linear" else 1
+        if any(isinstance(weight, Node) and not _is_stored(weight, turns) for weight in weights):
             return "Vulkan's runtime ends the process on weights that are computed"
         return ""
 
@@ -397,10 +398,16 @@ def _product(*places: int) -> Callable[[Node], str]:
     return lambda node: _fractions(node) or stored(node)
 
 
-def _is_stored(node: Node) -> bool:
-    """Tells whether a weight is one of the program's, dequantized or transposed at most."""
+def _is_stored(node: Node, turns: int = 1) -> bool:
+    """Tells whether a weight is one of the program's, dequantized or transposed at most.
+
+    Args:
+      node: the weight.
+      turns: how often it may be transposed.
+    """
     while node.op == "call_function":
-        if not _is_weight(node):
+        turns -= not operators.name(node).startswith(_QUANTIZED)
+        if turns < 0 or not _is_weight(node):
             return False
         node = node.args[0]
     return node.op == "placeholder" and not node.meta.get(_IS_INPUT, False)

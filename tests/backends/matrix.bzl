@@ -261,6 +261,7 @@ MORE_NETS = {
         "tied",
         "total",
         "transposed",
+        "turned",
         "twice",
         "volumes",
         "windows",
@@ -311,6 +312,7 @@ _ONLY = {
     "smoothed": ["arm", "cadence", "mlx", "portable", "qualcomm"],
     "steps": ["portable", "qualcomm"],
     "tied": ["mlx", "portable"],
+    "turned": ["portable", "vulkan"],
     "volumes": ["cortex_m", "portable", "xnnpack"],
 }
 

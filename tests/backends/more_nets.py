@@ -439,6 +439,17 @@ class Bounded(nn.Module):
         )
 
 
+class Turned(nn.Module):
+    """An encoder, and a decoder with the same weight, transposed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(24, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(self.encoder(x).relu(), self.encoder.weight.t())
+
+
 class Several(nn.Module):
     """A picture whose edges are repeated, and a slope of zero: whole numbers and floats."""
 
@@ -600,6 +611,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "tied": _tied,
     "total": lambda: _one(Total(), 1, 8),
     "transposed": lambda: _one(_transposed(), 1, 4, 8, 8),
+    "turned": lambda: _one(Turned(), 3, 24),
     "twice": lambda: _one(Twice(), 1, 4, 8, 8),
     "volumes": lambda: _one(Volumes(), 1, 3, 12, 12),
     "windows": lambda: _one(Windows(), 1, 8, 8, 16),
