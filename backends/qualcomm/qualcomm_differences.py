@@ -71,7 +71,8 @@ def is_counted_otherwise(node: Node) -> bool:
     if bounds_of(node) and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:
         return _bounds_within(node)
     if packet == "mul" and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:
-        return any(operators.packet(given) == "tanh" for given in node.all_input_nodes)
+        is_curved = any(operators.packet(given) == "tanh" for given in node.all_input_nodes)
+        return is_curved or _gates_norm(node)
     if packet == "_native_batch_norm_legit_no_training":
         # Of rows it takes the features for channels.
         return bool(node.args[0].meta["val"].dim() != _PICTURE)
@@ -423,6 +424,20 @@ def _is_fused_otherwise(node: Node) -> bool:
         name = operators.name(user)
         if "max_pool" in name or (".conv" in name and _is_outside(user, amounts)):
             return True
+    return False
+
+
+def _gates_norm(node: Node) -> bool:
+    """Tells whether a product is the SiLU of a layer behind a norm, which QNN fuses in 16 bits."""
+    source = _activated(node)
+    while isinstance(source, Node) and source.op == "call_function":
+        packet = operators.packet(source)
+        if packet.endswith("layer_norm") or packet == "rms_norm":
+            return True
+        is_view = packet.removesuffix("_copy") in {*_VIEWS, "permute"}
+        if not is_view and packet != "linear" and source.target is not operator.getitem:
+            return False
+        source = source.args[0]
     return False
 
 

@@ -584,6 +584,9 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "cross": lambda: {"forward": Method(Cross(), (torch.randn(1, 8, 32), torch.randn(1, 5, 32)))},
     "curves": lambda: _one(Curves(), 3, 16),
     "edges": lambda: _one(Edges(), 4, 8),
+    "gated": lambda: _one(
+        nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.SiLU(), nn.Linear(32, 16)), 4, 16, 16
+    ),
     "grouped": lambda: _one(Grouped(), 1, 8, 8, 8),
     "gru": lambda: _one(Gru(), 1, 5, 12),
     "hidden": _hidden,
