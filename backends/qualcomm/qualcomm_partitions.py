@@ -1,4 +1,4 @@
-"""What a partition for QNN takes along, leaves, and holds as its state."""
+"""Nodes that a partition for QNN takes along, leaves, and holds as its state."""
 
 from __future__ import annotations
 
