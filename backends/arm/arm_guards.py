@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import arm_results
 import torch
 from etbuild import BuildError, LowerAgain
 from etlower import exchanged, kernels, operators
@@ -76,7 +77,8 @@ class Taken(OperatorSupportBase):
             return False
         if operators.packet(node) in _OF_NUMBERS and _gives_booleans(node):
             return False
-        is_other = _approximates(node) or _rounds(node) or _adds_by_place(node)
+        is_cast_otherwise = _rounds(node) or _asks_for_zero(node)
+        is_other = _approximates(node) or is_cast_otherwise or _adds_by_place(node)
         return not (is_other or _gives_places(node) or _pools_or_resizes_otherwise(node))
 
 
@@ -124,6 +126,13 @@ def _rounds(node: torch.fx.Node) -> bool:
     if operators.packet(node) not in _CASTS or not results or not given:
         return False
     return results[0].dtype in _SMALL and given[0].is_floating_point()
+
+
+def _asks_for_zero(node: torch.fx.Node) -> bool:
+    """Tells whether a cast makes booleans of fractions, which TOSA has not."""
+    results, given = operators.values(node), operators.inputs(node)
+    is_cast = operators.packet(node) in _CASTS and bool(results and given)
+    return is_cast and results[0].dtype == torch.bool and given[0].is_floating_point()
 
 
 def _pools_or_resizes_otherwise(node: torch.fx.Node) -> bool:
@@ -264,76 +273,24 @@ def _has_kernel(op: Any) -> bool:
     return not names.isdisjoint(kernels.registered())
 
 
-def exchange_rows(partitioner: Any) -> None:
-    """Has parts get and give rows, and give no value twice.
+def fit_exchanged(partitioner: Any) -> None:
+    """Has parts get and give rows, and no value twice; VGF's have a dimension at least.
 
-    What upstream makes of other orders is right for some sizes. Of equal results, such as a state
-    and its copy, VGF's graph writes the last one only.
+    What upstream makes of other orders is right for some sizes.
 
     Args:
       partitioner: upstream's.
     """
     inner = partitioner.partition
+    is_vgf = partitioner.delegation_spec.backend_id == VgfBackend.__name__
 
     def partition(program: Any) -> Any:
         result = inner(program)
-        _leave_copies(result.tagged_exported_program)
-        exchanged.fit(result.tagged_exported_program)
+        arm_results.give_once(result.tagged_exported_program)
+        exchanged.fit(result.tagged_exported_program, min_rank=int(is_vgf))
         return result
 
     partitioner.partition = partition
-
-
-def _leave_copies(program: Any) -> None:
-    """Leaves copies of a part's results to ExecuTorch where the part gives what they copy, too."""
-    results: dict[torch.fx.Node, list[list[torch.fx.Node]]] = {}
-    for node in program.graph.nodes:
-        tag = node.meta.get(_TAG)
-        if tag is not None and any(user.meta.get(_TAG) != tag for user in node.users):
-            calls = _copying(node)
-            results.setdefault(calls[-1].args[0] if calls else node, []).append(calls)
-    for copies in results.values():
-        for call in (call for calls in copies if len(copies) > 1 for call in calls):
-            # Its own readers come first.
-            tag = call.meta.get(_TAG)
-            if tag and not any(user.meta.get(_TAG) == tag for user in call.users):
-                del call.meta[_TAG]
-
-
-_TAG = "delegation_tag"
-_COPYING = frozenset(
-    {"_clone_dim_order", "_to_dim_order_copy", "alias_copy", "clone", "detach_copy"}
-    | {"expand_copy", "view_copy"}
-)
-_QUANTIZED = "quantize_per_tensor"
-
-
-def _copying(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """Calls of a part by which a result copies another value of it, the result's own first."""
-    found: list[torch.fx.Node] = []
-    calls, at = [], node
-    while at.args and isinstance(at.args[0], torch.fx.Node):
-        source, packet = at.args[0], operators.packet(at)
-        is_first_of_8_bits = not calls and packet == _QUANTIZED
-        is_last_of_8_bits = packet == f"de{_QUANTIZED}" and operators.packet(node) == _QUANTIZED
-        is_known = is_first_of_8_bits or is_last_of_8_bits or _is_copy(at, source)
-        if not is_known or source.meta.get(_TAG) != node.meta[_TAG]:
-            break
-        calls.append(at)
-        if operators.packet(node) != _QUANTIZED or (
-            is_last_of_8_bits and at.args[1:] == node.args[1:]
-        ):
-            found = [*calls]
-        at = source
-    return found
-
-
-def _is_copy(node: torch.fx.Node, source: torch.fx.Node) -> bool:
-    """Tells whether an operator gives what it is given, with the same shape and type."""
-    if operators.packet(node) not in _COPYING:
-        return False
-    value, given = node.meta["val"], source.meta["val"]
-    return bool(value.dtype == given.dtype and str(value.shape) == str(given.shape))
 
 
 def _survive(inner: Any, self: Any, submodules: Any, node: torch.fx.Node) -> bool:

@@ -131,7 +131,7 @@ def _made(
         has_integers = partitioner.tosa_spec.support_integer()
         partitioner.additional_checks = [*checks, arm_guards.Taken(has_integers)]
         constant_results.leave(partitioner)
-        arm_guards.exchange_rows(partitioner)
+        arm_guards.fit_exchanged(partitioner)
         arm_guards.leave_rest(partitioner)
     passes = recipe.aten_transform_passes or []
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]

@@ -80,6 +80,11 @@ class _Graph:
             self._scenario.upload(slot.tensor, array)
         self._scenario.run()
         expected = values[len(self._inputs) :]
+        if len(expected) != len(self._outputs):
+            raise ValueError(
+                f"VGF's graph has {len(self._inputs)} inputs and {len(self._outputs)} results; "
+                f"the program has {len(values)} of both"
+            )
         return [
             np.asarray(self._scenario.download(slot.tensor)).reshape(out.shape).astype(out.dtype)
             for slot, out in zip(self._outputs, expected, strict=True)
@@ -128,8 +133,7 @@ class _Decoded:
         found = []
         for slot in range(sequence.getBindingsSize(handle)):
             index = sequence.getBindingSlotMrtIndex(handle, slot)
-            # Vulkan's tensors have a dimension, to which ExecuTorch's runtime takes a number as well.
-            shape = [int(size) for size in self._resources.getTensorShape(index) or (1,)]
+            shape = [int(size) for size in self._resources.getTensorShape(index)]
             binding = sequence.getBindingSlotBinding(handle, slot)
             found.append((binding, shape, int(self._resources.getVkFormat(index))))
         return found

@@ -136,11 +136,44 @@ class Returned(nn.Module):
         return self.last.clone()
 
 
-@pytest.mark.parametrize("kind", ["tosa_fp", "tosa_int8"])
-def test_parts_give_no_value_twice(kind: str) -> None:
-    """VGF's graph writes one of two equal results."""
+class Twice(nn.Module):
+    """Sums that are equal, one of them in another form and back."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        whole = torch.relu(x + x)
+        return whole, torch.relu(x + x).reshape(2, 4).clone().reshape(1, 8)
+
+
+class Shifted(nn.Module):
+    """Equal sums with numbers."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x + 1, x + 1
+
+
+class Given(nn.Module):
+    """An input that is given back by what moves nothing, beside a sum."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        moved = x.reshape(2, 4).unsqueeze(1).permute(1, 0, 2).expand(1, 2, 4)
+        return moved.reshape(1, 8), torch.relu(x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "net"),
+    [
+        *(
+            (kind, net)
+            for kind in ("tosa_fp", "tosa_int8")
+            for net in (Returned(), Twice(), Given())
+        ),
+        ("tosa_fp", Shifted()),
+    ],
+)
+def test_parts_give_no_value_twice(kind: str, net: nn.Module) -> None:
+    """VGF's graph has one of two equal results, and none that is given."""
     x = torch.randn(1, 8)
-    spec = ModelSpec({"forward": Method(Returned(), (x,))}, calibration=lambda: iter([(x,)]))
+    spec = ModelSpec({"forward": Method(net, (x,))}, calibration=lambda: iter([(x,)]))
     recipe = getattr(arm_recipes, kind)(RecipeContext(Options({}), "//:r"))
     edges: list[Any] = []
     watch = stages.Watch(lowered=edges.append)
