@@ -77,9 +77,7 @@ class Taken(OperatorSupportBase):
             return False
         if operators.packet(node) in _OF_NUMBERS and _gives_booleans(node):
             return False
-        is_cast_otherwise = _rounds(node) or _asks_for_zero(node)
-        is_other = _approximates(node) or is_cast_otherwise or _adds_by_place(node)
-        return not (is_other or _gives_places(node) or _pools_or_resizes_otherwise(node))
+        return not any(tell(node) for tell in _OTHERWISE)
 
 
 def _gives_booleans(node: torch.fx.Node) -> bool:
@@ -135,6 +133,12 @@ def _asks_for_zero(node: torch.fx.Node) -> bool:
     return is_cast and results[0].dtype == torch.bool and given[0].is_floating_point()
 
 
+def _divides_otherwise(node: torch.fx.Node) -> bool:
+    """Tells whether upstream would round a quotient of floats down, for itself or for a rest."""
+    is_of_floats = all(each.is_floating_point() for each in operators.values(node))
+    return is_of_floats and (operators.rounds_down(node) or operators.packet(node) == "remainder")
+
+
 def _pools_or_resizes_otherwise(node: torch.fx.Node) -> bool:
     """Tells whether upstream takes the ratio of sizes for a factor, or cuts windows off wrong."""
     name = operators.packet(node)
@@ -167,6 +171,13 @@ def _gives_places(node: torch.fx.Node) -> bool:
     return operators.name(node) in ("aten.max.dim", "aten.min.dim") and any(
         user.target is operator.getitem and user.args[1] == 1 and user.users for user in node.users
     )
+
+
+# What tells that TOSA computes a call otherwise than it says.
+_OTHERWISE = (
+    *(_approximates, _rounds, _asks_for_zero, _divides_otherwise, _adds_by_place, _gives_places),
+    _pools_or_resizes_otherwise,
+)
 
 
 def install() -> None:

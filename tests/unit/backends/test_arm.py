@@ -315,6 +315,27 @@ def test_resizing_and_pooling(function: Callable[..., torch.Tensor], is_taken: b
 
 
 @pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x // 0.1,
+        lambda x: torch.div(x, x.exp(), rounding_mode="floor"),
+        lambda x: x % 0.1,
+        lambda x: torch.remainder(x, x.exp()),
+    ],
+)
+def test_quotients_that_are_rounded_down(function: Callable[..., torch.Tensor]) -> None:
+    """Upstream rounds the quotient, which may be a whole number where eager's rest is not zero."""
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    graph = torch.export.export(Net(), (torch.rand(2, 3),), strict=False).graph
+    calls = [node for node in graph.nodes if node.op == "call_function"]
+    assert not Taken().is_node_supported({}, calls[-1])
+
+
+@pytest.mark.parametrize(
     ("function", "in_floats", "in_integers"),
     [
         (lambda x: x.flip(0), False, True),
