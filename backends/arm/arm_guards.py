@@ -297,8 +297,8 @@ def fit_exchanged(partitioner: Any) -> None:
 
     def partition(program: Any) -> Any:
         result = inner(program)
-        arm_results.give_once(result.tagged_exported_program)
         exchanged.fit(result.tagged_exported_program, min_rank=int(is_vgf))
+        arm_results.give_once(result.tagged_exported_program)
         return result
 
     partitioner.partition = partition

@@ -24,9 +24,9 @@ _CLONE = ops.edge.dim_order_ops._clone_dim_order.default
 # They keep the order of elements, where they keep all of these and the type.
 _KEEPING = frozenset(
     {
-        *("_clone_dim_order", "_to_copy", "_to_dim_order_copy", "alias_copy", "clone"),
-        *("detach_copy", "expand_copy", "repeat", "slice_copy", "squeeze_copy"),
-        *("unsqueeze_copy", "view_copy"),
+        *("_clone_dim_order", "_to_copy", "_to_dim_order_copy", "alias_copy", "amax", "amin"),
+        *("clone", "detach_copy", "expand_copy", "mean", "prod", "repeat", "slice_copy"),
+        *("squeeze_copy", "sum", "unsqueeze_copy", "view_copy"),
     }
 )
 _PERMUTING = frozenset({"permute_copy", "transpose_copy"})
