@@ -64,6 +64,34 @@ def tell_constants_apart(builder: Any) -> None:
     replace(builder, "make_or_get_constant", constant)
 
 
+def join_constants(backend: Any) -> None:
+    """Has a part read each of its constants by one name: upstream stores one of several only.
+
+    ExecuTorch makes a copy for each reader of a constant that something outside reads, too.
+
+    Args:
+      backend: upstream's class.
+    """
+
+    def preprocess(inner: Any, program: ExportedProgram, specs: Any) -> Any:
+        signature = program.graph_signature
+        placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+        first: dict[str, Node] = {}
+        for spec in list(signature.input_specs):
+            if spec.target is None:
+                continue
+            node = placeholders[spec.arg.name]
+            kept = first.setdefault(spec.target, node)
+            if kept is not node:
+                node.replace_all_uses_with(kept)
+                program.graph.erase_node(node)
+                signature.input_specs.remove(spec)
+        program.graph_module.recompile()
+        return inner(program, specs)
+
+    replace(backend, "preprocess", preprocess)
+
+
 def refuse_sizes(builder: Any) -> None:
     """Has handlers fail that write a size that varies: a payload would hold the example's.
 

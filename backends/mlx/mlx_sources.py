@@ -44,7 +44,9 @@ def load_upstream(label: str) -> tuple[ModuleType, ModuleType]:
     mlx_guards.count_fractions(slots.SlotManager)
     patterns = importlib.import_module("executorch.backends.mlx.patterns")
     mlx_guards.repeat_joint_keys(patterns.SDPAHandler)
-    mlx_reproducible.install(importlib.import_module("executorch.backends.mlx.preprocess"))
+    preprocess = importlib.import_module("executorch.backends.mlx.preprocess")
+    mlx_guards.join_constants(preprocess.MLXBackend)
+    mlx_reproducible.install(preprocess)
     return mlx, importlib.import_module("executorch.backends.mlx.passes")
 
 

@@ -216,6 +216,31 @@ def test_constants_of_one_name_are_one_where_they_are_equal() -> None:
         torch.testing.assert_close(builder.extra_constants[name], value, equal_nan=True)
 
 
+def test_copies_of_a_constant_are_one() -> None:
+    """Upstream would store the last one only, and others would read nothing."""
+
+    class Backend:
+        @staticmethod
+        def preprocess(program: torch.export.ExportedProgram, specs: Any) -> list[str]:
+            return [node.name for node in program.graph.find_nodes(op="placeholder")]
+
+    class Sum(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("one", torch.ones(2))
+            self.register_buffer("other", torch.ones(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.one + self.other
+
+    mlx_guards.join_constants(Backend)
+    program = torch.export.export(Sum(), (torch.ones(2),))
+    assert Backend.preprocess(program, []) == ["b_one", "b_other", "x"]
+    program.graph_signature.input_specs[1].target = "one"
+    assert Backend.preprocess(program, []) == ["b_one", "x"]
+    assert len(program.graph_signature.input_specs) == 2
+
+
 def test_keys_tell_weights_apart() -> None:
     nets = [nn.Linear(3, 2), nn.Linear(3, 2)]
     programs = [torch.export.export(net, (torch.ones(1, 3),)) for net in (*nets, nets[0])]
