@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import torch
+from etlower import operators
 from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import xnnpack_config
 from executorch.backends.xnnpack.partition.config.xnnpack_config import XNNPartitionerConfig
@@ -24,6 +25,8 @@ from xnnpack_layouts import is_copy, users_of_other_layout
 
 _why = WhyNoPartition(logging.getLogger(__name__))
 _MOST_DIMENSIONS = 6
+# They take bytes and give floats where activations are quantized as they come.
+_LAYERS = frozenset({"addmm", "bmm", "convolution", "linear", "matmul", "mm"})
 # No size of a tensor is larger.
 _LARGEST = 2**31
 
@@ -82,6 +85,7 @@ def _convert_at_borders(graph: Graph) -> None:
 
     Upstream takes the conversions around a layer for a part of it, also if it then leaves the layer
     out: the delegate would leave out the conversion, and hand out memory that it did not write.
+    What computes floats in the delegate gets a conversion of its own, too: it would read bytes.
     """
     for node in list(graph.nodes):
         tag = node.meta.get("delegation_tag")
@@ -89,16 +93,25 @@ def _convert_at_borders(graph: Graph) -> None:
             continue
         if is_quant(node) and node.args[0].meta.get("delegation_tag") != tag:
             del node.meta[IS_IMPLICIT_Q_DQ_TAG]
-        outside = [user for user in node.users if user.meta.get("delegation_tag") != tag]
-        if not is_dequant(node) or not outside:
+        inside = [user for user in node.users if user.meta.get("delegation_tag") == tag]
+        of_bytes = [user for user in inside if _computes_bytes(user)]
+        others = [user for user in node.users if user not in (of_bytes or inside)]
+        if not is_dequant(node) or not others:
             continue
         with graph.inserting_after(node):
             converted = graph.node_copy(node)
         del converted.meta[IS_IMPLICIT_Q_DQ_TAG]
-        for user in outside:
+        for user in others:
             user.replace_input_with(node, converted)
         if not node.users:
             graph.erase_node(node)
+
+
+def _computes_bytes(node: Node) -> bool:
+    """Tells whether an operator is part of one on bytes, which but for layers has such a result."""
+    if is_quant(node) or is_dequant(node):
+        return is_tagged_as_implicit_q_dq(node)
+    return operators.packet(node) in _LAYERS or any(map(_computes_bytes, node.users))
 
 
 def _leave_copies(graph: Graph) -> None:

@@ -163,6 +163,27 @@ def test_what_leaves_a_part_is_converted(
     assert -10 * noise.log10() > 25
 
 
+class Bounds(torch.nn.Module):
+    """Bounds of one picture, on bytes and in floats: the other scale of an input serves one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.conv(x)
+        return torch.cat([F.relu6(y), x], 1), torch.cat([x, y.clamp(0, 0.5)], 1)
+
+
+def test_what_computes_floats_reads_floats(tmp_path: Path) -> None:
+    """It read bytes, with which the part did not load."""
+    torch.manual_seed(0)
+    net, x = Bounds(), 5 * torch.randn(1, 3, 12, 12)
+    got = outputs(net, (x,), "int8_static_per_channel", tmp_path)
+    for one, expected in zip(got, net(x), strict=True):
+        torch.testing.assert_close(one, expected, atol=0.3, rtol=0)
+
+
 def test_the_bounds_of_all_activations_hold(tmp_path: Path) -> None:
     """Upstream's pass takes the last one's only."""
     bounds = [(0.0, 6.0), (-0.5, 1.5), (0.1, 0.4), (-2.0, -1.0)]
