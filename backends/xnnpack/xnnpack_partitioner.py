@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import torch
+import xnnpack_circles
 from etlower import operators
 from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import xnnpack_config
@@ -50,6 +51,7 @@ class GuardedXnnpackPartitioner(XnnpackPartitioner):
         )
         with replaced(*checks):
             result = super().partition(exported_program)
+        xnnpack_circles.split(result)
         _convert_at_borders(exported_program.graph)
         _leave_copies(exported_program.graph)
         _split_dequantized(exported_program.graph)

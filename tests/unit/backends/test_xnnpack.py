@@ -163,6 +163,24 @@ def test_what_leaves_a_part_is_converted(
     assert -10 * noise.log10() > 25
 
 
+class Turned(torch.nn.Module):
+    """A layer over columns, and a product of the same columns with the layer's weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 5)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.layer(x.mT), (x.mT @ self.layer.weight.T + 1).relu()
+
+
+def test_parts_that_need_each_other(tmp_path: Path) -> None:
+    """Upstream gives views of the one to the other, and fails on the circle."""
+    net, x = Turned(), torch.randn(2, 6, 4)
+    for got, expected in zip(outputs(net, (x,), "fp32", tmp_path), net(x), strict=True):
+        torch.testing.assert_close(got, expected)
+
+
 class Bounds(torch.nn.Module):
     """Bounds of one picture, on bytes and in floats: the other scale of an input serves one."""
 
