@@ -16,6 +16,7 @@ from typing import Any
 import qualcomm_reproducible
 import torch
 from etlower.refusals import Snapshot
+from etlower.replacing import replace
 from executorch.backends.qualcomm import qnn_preprocess
 from executorch.backends.qualcomm.partition import qnn_partitioner
 from executorch.backends.qualcomm.utils.qnn_manager_lifecycle import QnnManagerRegistry
@@ -70,27 +71,27 @@ def install() -> None:
     qnn_partitioner.get_current_qnn_manager = manager_of
     qnn_preprocess.get_current_qnn_manager = manager_of
     leave_out_passes()
-    backend = qnn_preprocess.QnnBackend
-    upstream = backend.preprocess_multimethod
+    replace(qnn_preprocess.QnnBackend, "preprocess_multimethod", _preprocess)
 
-    def preprocess_multimethod(
-        edge_programs: Mapping[str, Sequence[Any]],
-        compile_specs: Mapping[str, Sequence[Sequence[CompileSpec]]],
-    ) -> dict[str, list[Any]]:
-        made: dict[str, list[Any]] = {}
-        for names in _contexts(edge_programs, compile_specs):
-            made |= _compiled(
-                upstream,
-                {name: edge_programs[name] for name in names},
-                {name: compile_specs[name] for name in names},
-            )
-        results = [result for name in edge_programs for result in made[name]]
-        payloads = qualcomm_reproducible.signed([r.processed_bytes for r in results])
-        for result, payload in zip(results, payloads, strict=True):
-            result.processed_bytes = payload
-        return {name: made[name] for name in edge_programs}
 
-    backend.preprocess_multimethod = staticmethod(preprocess_multimethod)
+def _preprocess(
+    inner: Callable[..., dict[str, list[Any]]],
+    edge_programs: Mapping[str, Sequence[Any]],
+    compile_specs: Mapping[str, Sequence[Sequence[CompileSpec]]],
+) -> dict[str, list[Any]]:
+    """Compiles each context by itself, and signs the payloads of all."""
+    made: dict[str, list[Any]] = {}
+    for names in _contexts(edge_programs, compile_specs):
+        made |= _compiled(
+            inner,
+            {name: edge_programs[name] for name in names},
+            {name: compile_specs[name] for name in names},
+        )
+    results = [result for name in edge_programs for result in made[name]]
+    payloads = qualcomm_reproducible.signed([r.processed_bytes for r in results])
+    for result, payload in zip(results, payloads, strict=True):
+        result.processed_bytes = payload
+    return {name: made[name] for name in edge_programs}
 
 
 def _compiled(
