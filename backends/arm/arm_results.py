@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from etlower import operators
+from etlower import operators, partition_tags
 from etlower.names import digest
 from executorch.exir.dialects._ops import ops
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -19,7 +19,6 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.node import map_aggregate
 
-_TAG = "delegation_tag"
 _CLONE = ops.edge.dim_order_ops._clone_dim_order.default
 # They keep the order of elements, where they keep all of these and the type.
 _KEEPING = frozenset(
@@ -45,12 +44,12 @@ def give_once(program: ExportedProgram) -> None:
     stored = _stored(program)
     parts: dict[str, _Values] = {}
     for node in list(graph.nodes):
-        tag = node.meta.get(_TAG)
+        tag = partition_tags.of(node)
         if tag is None or node.op != "call_function":
             continue
         values = parts.setdefault(tag, _Values(stored))
         values.note(node)
-        others = [user for user in node.users if user.meta.get(_TAG) != tag]
+        others = partition_tags.readers_outside(node)
         if not others or not isinstance(node.meta["val"], torch.Tensor):
             continue
         source = values.first(node)
@@ -59,7 +58,7 @@ def give_once(program: ExportedProgram) -> None:
         with graph.inserting_after(node):
             order = [*node.meta["val"].dim_order()]
             copy = graph.call_function(_CLONE, (source,), {"dim_order": order})
-        copy.meta = {key: value for key, value in node.meta.items() if key != _TAG}
+        copy.meta = partition_tags.without(node)
         for user in others:
             user.replace_input_with(node, copy)
         signature.replace_all_uses(node.name, copy.name)

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from etlower import constant_results, exchanged, operators
+from etlower import constant_results, exchanged, operators, partition_tags
 from etlower.replacing import is_ours, mark, replace
 from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportPass, PassResult
@@ -251,7 +251,7 @@ def _write_nothing(program: ExportedProgram) -> None:
     """Undoes upstream's writes in place where MLX did not take them: ExecuTorch has no kernel."""
     for node in program.graph.nodes:
         schema = getattr(node.target, "_schema", None)
-        if schema is None or not schema.is_mutable or "delegation_tag" in node.meta:
+        if schema is None or not schema.is_mutable or partition_tags.TAG in node.meta:
             continue
         base = schema.name.partition("::")[2].removesuffix("_")
         overload = _of_same_arguments(getattr(_aten, base, None), schema)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from etlower import exchanged, operators
+from etlower import exchanged, operators, partition_tags
 from etlower.refusals import Refusals
 from etlower.replacing import replaced
 from executorch.backends.openvino import partitioner as upstream
@@ -62,7 +62,6 @@ _REDUCTIONS = frozenset(
     }
 )
 _EXTREMES = frozenset({"amax", "amin", "max", "min"})
-_TAG = "delegation_tag"
 # At a value that follows from no input.
 _STORED = "openvino_stored"
 
@@ -253,18 +252,18 @@ def _exchange_floats(program: ExportedProgram) -> None:
     """Has parts give floats: what reads bytes of another one fails in the first call."""
     for node in program.graph.nodes:
         given = node.args[0] if operators.packet(node).startswith("dequantize") else node
-        if operators.packet(given).startswith("quantize") and _TAG in given.meta:
-            node.meta[_TAG] = given.meta[_TAG]
+        if operators.packet(given).startswith("quantize") and partition_tags.TAG in given.meta:
+            node.meta[partition_tags.TAG] = given.meta[partition_tags.TAG]
 
 
 def _give_once(program: ExportedProgram) -> None:
     """Has a part give the floats of one quantized value once; its compiler fails on more."""
     given: dict[tuple[Any, ...], Node] = {}
     for node in list(program.graph.nodes):
-        tag = node.meta.get(_TAG)
+        tag = partition_tags.of(node)
         if tag is None or not operators.packet(node).startswith("dequantize"):
             continue
-        outside = [user for user in node.users if user.meta.get(_TAG) != tag]
+        outside = partition_tags.readers_outside(node)
         first = given.setdefault((tag, node.target, *node.args), node) if outside else node
         if first is not node:
             for user in outside:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
-from etlower import operators
+from etlower import operators, partition_tags
 from executorch.backends.qualcomm.utils.constants import QCOM_BYPASS_NODE
 
 _FILLED_LIKE = frozenset(f"{name}_like" for name in ("empty", "full", "ones", "zeros"))
@@ -99,9 +99,7 @@ def take_state(edge_program: torch.export.ExportedProgram) -> None:
             continue
         users = [*nodes[name].users, *changed[target].users]
         around = {
-            user.meta.get("delegation_tag")
-            for user in (changed[target], *users)
-            if user.op != "output"
+            partition_tags.of(user) for user in (changed[target], *users) if user.op != "output"
         }
         if len(around) == 1 and None not in around:
-            nodes[name].meta["delegation_tag"] = around.pop()
+            nodes[name].meta[partition_tags.TAG] = around.pop()

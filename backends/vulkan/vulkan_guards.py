@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import vulkan_kernels
 from etbuild.operator_versions import OLDEST, VULKAN, is_older
-from etlower import exchanged, operators
+from etlower import exchanged, operators, partition_tags
 from executorch.backends.vulkan.partitioner import vulkan_partitioner
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import (
     VulkanPartitioner,
@@ -26,7 +26,6 @@ from executorch.backends.vulkan.patterns.quantized_linear import QuantizedLinear
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-_TAG = "delegation_tag"
 _NOWHERE = "no version of Vulkan's runtime has this operator"
 # Only as a part of a quantized linear layer, which becomes one operator.
 _FUSED_ONLY = frozenset(
@@ -104,13 +103,13 @@ def _read_sizes_inside(program: ExportedProgram) -> None:
     """Has each part read the sizes of tensors itself: its runtime takes no numbers."""
     graph = program.graph
     for node in graph.find_nodes(op="call_function", target=torch.ops.aten.sym_size.int):
-        own = node.meta.get(_TAG)
-        for tag in sorted({user.meta.get(_TAG) for user in node.users} - {own, None}):
+        own = partition_tags.of(node)
+        for tag in sorted({partition_tags.of(user) for user in node.users} - {own, None}):
             with graph.inserting_before(node):
                 made = graph.node_copy(node)
-            made.meta = {**node.meta, _TAG: tag}
+            made.meta = {**node.meta, partition_tags.TAG: tag}
             node.replace_all_uses_with(
-                made, delete_user_cb=lambda user, tag=tag: user.meta.get(_TAG) == tag
+                made, delete_user_cb=lambda user, tag=tag: partition_tags.of(user) == tag
             )
         if not node.users:
             graph.erase_node(node)
@@ -127,7 +126,7 @@ def _keep_state(program: ExportedProgram) -> None:
     written = {target: nodes[name] for name, target in signature.buffers_to_mutate.items()}
     for name, target in signature.inputs_to_buffers.items():
         if target in written and not _is_in_place(written[target]):
-            nodes[name].meta.pop(_TAG, None)
+            nodes[name].meta.pop(partition_tags.TAG, None)
 
 
 def _is_in_place(node: Node) -> bool:

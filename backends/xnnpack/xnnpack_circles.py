@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from etlower import partition_tags
 from executorch.exir.backend.partitioner import PartitionResult
 from torch.fx import Graph, Node
-
-_TAG = "delegation_tag"
 
 
 def split(result: PartitionResult) -> None:
@@ -24,20 +23,21 @@ def split(result: PartitionResult) -> None:
     tags = result.partition_tags
     while circles := _in_circles(graph):
         for tag in circles:
-            nodes = [n for n in graph.nodes if n.op == "call_function" and n.meta.get(_TAG) == tag]
+            calls = [node for node in graph.nodes if node.op == "call_function"]
+            nodes = [node for node in calls if partition_tags.of(node) == tag]
             pieces = _connected(nodes)
             # What is connected is split into its calls.
             for number, piece in enumerate(pieces if len(pieces) > 1 else [[n] for n in nodes]):
                 own = f"{tag}_{number}"
                 tags[own] = tags[tag]
                 for node in piece:
-                    node.meta[_TAG] = own
+                    node.meta[partition_tags.TAG] = own
             del tags[tag]
         for node in graph.find_nodes(op="placeholder"):
             # Parts that read one constant get copies of it later.
-            readers = [user.meta[_TAG] for user in node.users if _TAG in user.meta]
-            if node.meta.get(_TAG) in circles:
-                node.meta[_TAG] = readers[0]
+            readers = [tag for tag in map(partition_tags.of, node.users) if tag is not None]
+            if partition_tags.of(node) in circles:
+                node.meta[partition_tags.TAG] = readers[0]
 
 
 def _in_circles(graph: Graph) -> list[str]:
@@ -47,8 +47,9 @@ def _in_circles(graph: Graph) -> list[str]:
     for node in graph.nodes:
         if node.op != "call_function":
             continue
-        if _TAG in node.meta:
-            tags[node.meta[_TAG]] = None
+        tag = partition_tags.of(node)
+        if tag is not None:
+            tags[tag] = None
         given = {_unit(each) for each in node.all_input_nodes if each.op == "call_function"}
         sources.setdefault(_unit(node), set()).update(given - {_unit(node)})
     left = _without_order(sources)
@@ -75,7 +76,8 @@ def _without_order(sources: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 def _unit(node: Node) -> str:
     """The part that a call is in, or the call alone."""
-    return f"part {node.meta[_TAG]}" if _TAG in node.meta else f"call {node.name}"
+    tag = partition_tags.of(node)
+    return f"call {node.name}" if tag is None else f"part {tag}"
 
 
 def _leads_back(unit: str, sources: Mapping[str, set[str]]) -> bool:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
+from etlower import partition_tags
 from torch.fx import Node
 
 # Computed alike in all layouts. Names without namespace and overload.
@@ -138,19 +139,19 @@ def users_of_other_layout(node: Node) -> list[Node]:
     Args:
       node: of an Edge program whose delegates are tagged.
     """
-    tag, is_last = node.meta["delegation_tag"], _lies_last(node)
+    tag, is_last = node.meta[partition_tags.TAG], _lies_last(node)
     return [user for user in node.users if _wanted_last(user, node, tag, is_last) != is_last]
 
 
 def is_copy(node: Node, tag: str) -> bool:
     """Tells whether a node is a copy in a delegate."""
-    return node.meta.get("delegation_tag") == tag and _name(node) == "_clone_dim_order"
+    return partition_tags.of(node) == tag and _name(node) == "_clone_dim_order"
 
 
 def _wanted_last(user: Node, node: Node, tag: str, is_last: bool) -> bool:
     """Tells whether a user reads a tensor with its channels last."""
     name = _name(user)
-    is_read_outside = user.meta.get("delegation_tag") != tag or is_copy(user, tag)
+    is_read_outside = partition_tags.of(user) != tag or is_copy(user, tag)
     if is_read_outside or name in _IN_ROWS:
         return False
     others = [n for n in user.all_input_nodes if n is not node and _rank(n) == _RANK]
@@ -159,14 +160,14 @@ def _wanted_last(user: Node, node: Node, tag: str, is_last: bool) -> bool:
 
 def _lies_last(node: Node) -> bool:
     """Tells whether a delegated tensor's channels lie last, as an operator before it wants them."""
-    tag = node.meta.get("delegation_tag")
+    tag = partition_tags.of(node)
     queue, seen = [node], {node}
     while tag and queue:
         source = queue.pop()
         if _name(source) in _IN_CHANNELS:
             return True
         if _name(source) not in _IN_ROWS:
-            more = [n for n in source.all_input_nodes if n.meta.get("delegation_tag") == tag]
+            more = [n for n in source.all_input_nodes if partition_tags.of(n) == tag]
             queue += [n for n in more if n not in seen]
             seen.update(more)
     return False

@@ -6,7 +6,7 @@ import logging
 
 import torch
 import xnnpack_circles
-from etlower import operators
+from etlower import operators, partition_tags
 from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import xnnpack_config
 from executorch.backends.xnnpack.partition.config.xnnpack_config import XNNPartitionerConfig
@@ -90,12 +90,12 @@ def _convert_at_borders(graph: Graph) -> None:
     What computes floats in the delegate gets a conversion of its own, too: it would read bytes.
     """
     for node in list(graph.nodes):
-        tag = node.meta.get("delegation_tag")
+        tag = partition_tags.of(node)
         if tag is None or not is_tagged_as_implicit_q_dq(node):
             continue
-        if is_quant(node) and node.args[0].meta.get("delegation_tag") != tag:
+        if is_quant(node) and partition_tags.of(node.args[0]) != tag:
             del node.meta[IS_IMPLICIT_Q_DQ_TAG]
-        inside = [user for user in node.users if user.meta.get("delegation_tag") == tag]
+        inside = [user for user in node.users if partition_tags.of(user) == tag]
         of_bytes = [user for user in inside if _computes_bytes(user)]
         others = [user for user in node.users if user not in (of_bytes or inside)]
         if not is_dequant(node) or not others:
@@ -122,19 +122,19 @@ def _leave_copies(graph: Graph) -> None:
     It drops copies, and a delegate cannot hand out a tensor twice, or one that it was given.
     """
     for node in graph.nodes:
-        tag = node.meta.get("delegation_tag")
+        tag = partition_tags.of(node)
         if tag is None or "_clone_dim_order.default" not in str(node.target):
             continue
         source = node.args[0]
         if source.meta["val"].dim_order() != node.meta["val"].dim_order():
             continue
-        own = [user for user in node.users if user.meta.get("delegation_tag") == tag]
-        is_given = source.meta.get("delegation_tag") != tag
-        is_handed_out = any(user.meta.get("delegation_tag") != tag for user in source.users)
+        own = [user for user in node.users if partition_tags.of(user) == tag]
+        is_given = partition_tags.of(source) != tag
+        is_handed_out = any(partition_tags.of(user) != tag for user in source.users)
         if len(own) < len(node.users) and (is_given or is_handed_out):
             for user in own:
                 user.replace_input_with(node, source)
-            del node.meta["delegation_tag"]
+            del node.meta[partition_tags.TAG]
 
 
 def _split_dequantized(graph: Graph) -> None:
@@ -143,17 +143,17 @@ def _split_dequantized(graph: Graph) -> None:
     Upstream converts the layout of such a tensor for one of them, and hands all others the result.
     """
     for node in list(graph.nodes):
-        tag = node.meta.get("delegation_tag")
+        tag = partition_tags.of(node)
         if tag is None or not is_dequant(node) or node.meta["val"].dim() != 4:
             continue
         # XNNPACK's lowering drops copies; what is left here of one is the delegate's output.
         for copy in [user for user in node.users if is_copy(user, tag)]:
-            for user in [user for user in copy.users if user.meta.get("delegation_tag") == tag]:
+            for user in [user for user in copy.users if partition_tags.of(user) == tag]:
                 user.replace_input_with(copy, node)
             if not copy.users:
                 graph.erase_node(copy)
         others = users_of_other_layout(node)
-        inside = [user for user in others if user.meta.get("delegation_tag") == tag]
+        inside = [user for user in others if partition_tags.of(user) == tag]
         same = [user for user in node.users if user not in others]
         groups = [[user] for user in inside] + ([same] if same else [])
         stays = len(inside) == len(others)

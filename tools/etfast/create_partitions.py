@@ -18,12 +18,11 @@ import logging
 from collections import defaultdict
 from typing import Any
 
+from etlower import partition_tags
 from etlower.replacing import replaced
 from torch.fx import Graph, GraphModule, Node
 
 from etfast.unit import Unit
-
-_TAG = "delegation_tag"
 
 
 class Tags:
@@ -39,7 +38,7 @@ class Tags:
         self.graph = graph_module.graph
         self.nodes: dict[str, list[Node]] = defaultdict(list)
         for node in graph_module.graph.nodes:
-            tag = node.meta.get(_TAG, "")
+            tag = partition_tags.of(node)
             if tag:
                 self.nodes[tag].append(node)
         signature = program.graph_signature
@@ -68,7 +67,7 @@ class Tags:
                     f"not be tagged: {node} "
                 )
             for user in node.users:
-                users_tag = user.meta.get(_TAG, None)
+                users_tag = partition_tags.of(user)
                 if users_tag != tag:
                     raise RuntimeError(
                         f"constant data node ({node}) is tagged with ({tag}) but has user ({user}) "
@@ -147,8 +146,8 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
     def _maybe_duplicate_constant_nodes(tagged_exported_program: Any, tag: str) -> None:
         for node in tagged_exported_program.graph.find_nodes(op="placeholder"):
-            if node.meta.get(_TAG, "") == tag and any(
-                user.meta.get(_TAG, None) != tag for user in node.users
+            if partition_tags.of(node) == tag and any(
+                partition_tags.of(user) != tag for user in node.users
             ):
                 duplicate(tagged_exported_program, tag)
                 return

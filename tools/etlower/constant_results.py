@@ -13,7 +13,7 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-_TAG = "delegation_tag"
+from etlower import partition_tags
 
 
 def leave(partitioner: Any) -> None:
@@ -30,7 +30,7 @@ def leave(partitioner: Any) -> None:
         result = inner(program)
         untag(program)
         nodes = [node for node in program.graph.nodes if node.op != "placeholder"]
-        tags = {node.meta.get(_TAG) for node in nodes}
+        tags = {partition_tags.of(node) for node in nodes}
         for tag in set(result.partition_tags) - tags:
             del result.partition_tags[tag]
         return result
@@ -63,17 +63,17 @@ def untag(program: ExportedProgram) -> None:
         if node.name in stored or (is_call and constant.issuperset(node.all_input_nodes)):
             constant.add(node)
     for node in reversed(program.graph.nodes):
-        tag = node.meta.get(_TAG)
-        tags = {user.meta.get(_TAG) for user in node.users}
+        tag = partition_tags.of(node)
+        tags = {partition_tags.of(user) for user in node.users}
         if tag is None or node not in constant or tags <= {tag}:
             continue
         tags.discard(None)
         if node.op != "placeholder" or not tags:
-            del node.meta[_TAG]
+            del node.meta[partition_tags.TAG]
         elif tag not in tags:
-            node.meta[_TAG] = min(tags)
+            node.meta[partition_tags.TAG] = min(tags)
     results = Counter(spec.arg.name for spec in signature.output_specs if hasattr(spec.arg, "name"))
     given = {buffer for name, buffer in signature.buffers_to_mutate.items() if results[name] > 1}
     for node in program.graph.find_nodes(op="placeholder"):
         if signature.inputs_to_buffers.get(node.name) in given:
-            node.meta.pop(_TAG, None)
+            node.meta.pop(partition_tags.TAG, None)

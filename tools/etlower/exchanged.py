@@ -13,7 +13,8 @@ from executorch.exir.dialects._ops import ops
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-_TAG = "delegation_tag"
+from etlower import partition_tags
+
 _TO_ORDER = ops.edge.dim_order_ops._to_dim_order_copy.default
 _SIZES = torch.SymInt | torch.SymFloat | torch.SymBool
 _VIEW = ops.edge.aten.view_copy.default
@@ -39,10 +40,10 @@ def fit(program: ExportedProgram, min_rank: int = 0) -> None:
     for node in list(program.graph.nodes):
         if node.name in constants or not isinstance(node.meta.get("val"), torch.Tensor):
             continue
-        own = node.meta.get(_TAG)
+        own = partition_tags.of(node)
         readers: dict[str | None, list[Node]] = {}
         for user in node.users:
-            readers.setdefault(user.meta.get(_TAG), []).append(user)
+            readers.setdefault(partition_tags.of(user), []).append(user)
         others = [tag for tag in readers if tag != own]
         if not any(tag is not None for tag in (own, *others)) or not others:
             continue
@@ -64,14 +65,14 @@ def _keep_sizes(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in reversed(list(graph.nodes)):
-        tag = node.meta.get(_TAG)
+        tag = partition_tags.of(node)
         if tag is None or not isinstance(node.meta.get("val"), _SIZES):
             continue
-        others = [user for user in node.users if user.meta.get(_TAG) != tag]
+        others = partition_tags.readers_outside(node)
         if others:
             with graph.inserting_before(node):
                 made = graph.node_copy(node)
-            made.meta = {key: value for key, value in node.meta.items() if key != _TAG}
+            made.meta = partition_tags.without(node)
             _read(node, made, others)
             if any(user.op == "output" for user in others):
                 program.graph_signature.replace_all_uses(node.name, made.name)
@@ -109,10 +110,10 @@ def _behind(node: Node, tag: str | None, target: Any, args: Any, kwargs: Any = N
     with node.graph.inserting_after(node):
         made = node.graph.call_function(target, args, kwargs or {})
     values = [a.meta["val"] if isinstance(a, Node) else a for a in args]
-    made.meta = {key: value for key, value in node.meta.items() if key != _TAG}
+    made.meta = partition_tags.without(node)
     made.meta["val"] = target(*values, **(kwargs or {}))
     if tag is not None:
-        made.meta[_TAG] = tag
+        made.meta[partition_tags.TAG] = tag
     return made
 
 
