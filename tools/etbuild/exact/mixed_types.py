@@ -171,8 +171,11 @@ def _is_mixed(node: Node) -> bool:
     return is_fraction and value is not None and not value.dtype.is_floating_point
 
 
-def _computes_in(node: Node) -> Any:
-    """The type that eager computes a tensor and a number in; None: it is the tensor's."""
+def _computes_in_other(node: Node) -> bool:
+    """Tells whether a tensor and a number are computed with in another type than the tensor's.
+
+    Delegates give the number the tensor's type: 0.5 would be 0 beside whole numbers.
+    """
     import torch
 
     operator = str(node.target).removeprefix("aten.")
@@ -180,29 +183,25 @@ def _computes_in(node: Node) -> Any:
     tensor = getattr(node.args[place], "meta", {}).get("val")
     number = node.args[1 - place]
     if not isinstance(tensor, torch.Tensor) or not isinstance(number, int | float):
-        return None
-    dtype = torch.result_type(tensor, number)
-    gives_floats = operator.startswith(_GIVING_FLOATS)
-    if gives_floats and not (dtype.is_floating_point or dtype.is_complex):
-        dtype = torch.get_default_dtype()
-    return dtype if dtype != tensor.dtype else None
+        return False
+    return _type_of_both(operator, tensor, number) != tensor.dtype
 
 
-def _computes_in_other(node: Node) -> bool:
-    """Tells whether a tensor and a number are computed with in another type than the tensor's.
+def _type_of_both(operator: str, x: Any, y: Any) -> Any:
+    """The type that eager computes a tensor and a number in."""
+    import torch
 
-    Delegates give the number the tensor's type: 0.5 would be 0 beside whole numbers.
-    """
-    return _computes_in(node) is not None
+    dtype = torch.result_type(x, y)
+    is_whole = not (dtype.is_floating_point or dtype.is_complex)
+    gives_floats = is_whole and operator.startswith(_GIVING_FLOATS)
+    return torch.get_default_dtype() if gives_floats else dtype
 
 
 def _beside_number(operator: str) -> Callable[..., Any]:
     def function(x: Any, y: Any, *rest: Any, **kwargs: Any) -> Any:
         import torch
 
-        dtype = torch.result_type(x, y)
-        if operator.startswith(_GIVING_FLOATS) and not dtype.is_floating_point:
-            dtype = torch.get_default_dtype()
+        dtype = _type_of_both(operator, x, y)
         x, y = (v.to(dtype) if isinstance(v, torch.Tensor) else v for v in (x, y))
         return aten(operator)(x, y, *rest, **kwargs)
 
