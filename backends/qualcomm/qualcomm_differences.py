@@ -12,15 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from etbuild import BuildError
 from etlower import operators
-from executorch.backends.qualcomm.utils.constants import (
-    QCOM_QUANT_ATTRS,
-    QCOM_QUANT_MAX,
-    QCOM_QUANT_MIN,
-    QCOM_SCALE,
-    QCOM_ZERO_POINT,
-)
 from torch.fx import Node
 
 
@@ -49,36 +41,6 @@ def is_computed_otherwise(node: Node) -> bool:
     return _CHECKS.get(packet, _never)(node)
 
 
-def is_counted_otherwise(node: Node) -> bool:
-    """Tells whether QNN computes something else of integers with a scale than an operator says."""
-    packet = operators.packet(node)
-    if packet == "avg_pool2d":
-        # Windows that are cut off have divisors of their own.
-        return len(node.args) > 4 and bool(node.args[4])
-    if packet == "constant_pad_nd":
-        amounts = node.args[1]
-        is_even = amounts[::2] == amounts[1::2]
-        is_averaged = any(operators.packet(user) == "avg_pool2d" for user in node.users)
-        return not is_even or is_averaged or _pads_beyond(node)
-    if packet == "linear":
-        # The compiler never ends on a single number.
-        return bool(node.args[0].meta["val"].numel() == 1)
-    if packet == "_softmax":
-        # It is computed in steps of 1/256, whatever its scale.
-        scale = node.meta[QCOM_QUANT_ATTRS]
-        is_narrow = scale[QCOM_QUANT_MAX] <= _BYTE
-        return bool(is_narrow and scale[QCOM_SCALE] * _BYTE < _LEAST_PROBABLE)
-    if bounds_of(node) and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:
-        return _bounds_within(node)
-    if packet == "mul" and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:
-        is_curved = any(operators.packet(given) == "tanh" for given in node.all_input_nodes)
-        return is_curved or _gates_norm(node)
-    if packet == "_native_batch_norm_legit_no_training":
-        # Of rows it takes the features for channels.
-        return bool(node.args[0].meta["val"].dim() != _PICTURE)
-    return packet == "cumsum"
-
-
 def scales_rows(node: Node) -> bool:
     """Tells whether rows are multiplied by a number that were picked by a part's 32-bit input.
 
@@ -102,9 +64,6 @@ def scales_rows(node: Node) -> bool:
 
 # Operator to the argument that has its places.
 _PLACES = {"embedding": 1, "index": 1}
-_BYTE = 255
-# Steps of 1/256 leave 20 dB or so of probabilities up to this one.
-_LEAST_PROBABLE = 1 / 16
 
 
 def is_cast(node: Node) -> bool:
@@ -145,84 +104,9 @@ def bounds_of(node: Node) -> tuple[float | None, float | None] | None:
     return (bounds[0], bounds[1]) if bounds else None
 
 
-def for_qnn(label: str) -> Callable[..., Any]:
-    """A pass for QNN's recipes that has tensors in rows, and refuses what no pass can mend.
-
-    Args:
-      label: of the recipe, for messages.
-    """
-
-    def apply(method: str, program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-        names = set(program.graph_signature.user_inputs)
-        rows = torch.contiguous_format
-        for node in list(program.graph.nodes):
-            is_row = operators.packet(node) in _OF_ROWS
-            if is_row and (_has_other_kernel(node) or node.args[1].name in names):
-                _as_picture(program, node)
-            wrong = _is_given_otherwise(node, names) or _is_unknown(node) or _has_odd_places(node)
-            if wrong:
-                raise BuildError(f'{label}: the method "{method}"{wrong[0]}', wrong[1])
-            if torch.channels_last in (*node.args, *node.kwargs.values()):
-                args = [rows if each is torch.channels_last else each for each in node.args]
-                named = {k: rows if v is torch.channels_last else v for k, v in node.kwargs.items()}
-                node.args, node.kwargs = tuple(args), named
-        program.graph_module.recompile()
-        return program
-
-    return apply
-
-
-def _is_given_otherwise(node: Node, names: set[str]) -> tuple[str, str] | None:
-    value = node.meta.get("val")
-    if node.op != "placeholder" or node.name not in names or not isinstance(value, torch.Tensor):
-        return None
-    if value.is_contiguous():
-        return None
-    order = [int(dim) for dim in value.dim_order()]
-    return (
-        f', input "{node.name}": got dimensions that lie in memory as {order}, expected '
-        f"{sorted(order)}, the order in which QNN reads them.",
-        "Give the method contiguous example inputs: x.contiguous().",
-    )
-
-
-def _has_odd_places(node: Node) -> tuple[str, str] | None:
-    name = operators.name(node)
-    if not operators.packet(node).startswith("max_pool") or not _pads(node):
-        return None
-    where = f" calls {name}{operators.place_of(node)} with the padding {list(node.args[3])}"
-    if "with_indices" in name and _has_places(node):
-        return (
-            f"{where}, and upstream's lowering for QNN counts the indices with the padding.",
-            "Pad with -inf before (torch.nn.functional.pad), or leave return_indices out.",
-        )
-    if len(node.args) > 5 and node.args[5]:
-        return (
-            f"{where} and ceil_mode, which upstream's lowering for QNN gives another size.",
-            "Pad with -inf before (torch.nn.functional.pad), and leave ceil_mode out.",
-        )
-    return None
-
-
-def _is_unknown(node: Node) -> tuple[str, str] | None:
-    """The sentence about a node that neither QNN nor ExecuTorch has a kernel for."""
-    name = operators.name(node)
-    instead = _UNKNOWN.get(operators.packet(node))
-    if not instead:
-        return None
-    where = f" calls {name}{operators.place_of(node)} with {operators.inputs_of(node)}"
-    return (f"{where}, for which neither QNN nor ExecuTorch has a kernel.", f"{instead}.")
-
-
-_BAGS = "Use torch.nn.functional.embedding, and reduce what it gives: .sum(1), .mean(1) or .amax(1)"
-_UNKNOWN = {
-    **dict.fromkeys(("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"), _BAGS),
-    "fractional_max_pool2d": "Use torch.nn.functional.adaptive_max_pool2d or max_pool2d",
-    "fractional_max_pool3d": "Use torch.nn.functional.max_pool3d",
-}
 _PICTURE = 4
 _VOLUME = 3
-_OF_ROWS = ("conv1d", "conv_transpose1d")
+OF_ROWS = ("conv1d", "conv_transpose1d")
 _BYTES = (torch.int8, torch.int16, torch.uint8)
 # They have four dimensions at most.
 _FLAT = (torch.bool, torch.int64)
@@ -256,18 +140,18 @@ def _paddings(node: Node) -> list[int]:
     return [*padding] if isinstance(padding, list | tuple) else [padding]
 
 
-def _pads(node: Node) -> bool:
+def pads(node: Node) -> bool:
     return any(_paddings(node))
 
 
 def _convolves_otherwise(node: Node) -> bool:
     padding = _argument_of_layer(node, 4, "padding", 0)
     if operators.packet(node) == "convolution" and node.args[6]:
-        return _transposes_otherwise(node) or _has_other_kernel(node)
-    return _multiplies_channels(node) or _is_outside(node, padding) or _has_other_kernel(node)
+        return _transposes_otherwise(node) or has_other_kernel(node)
+    return _multiplies_channels(node) or _is_outside(node, padding) or has_other_kernel(node)
 
 
-def _has_other_kernel(node: Node) -> bool:
+def has_other_kernel(node: Node) -> bool:
     """Tells whether upstream rearranges a kernel that is computed, as by a weight norm.
 
     Of rows, and where a transposed one is dilated, it takes what the kernel is computed of.
@@ -283,40 +167,6 @@ def _has_other_kernel(node: Node) -> bool:
     return _is_row(node) or (is_transposed and max(steps) > 1)
 
 
-def _as_picture(program: torch.export.ExportedProgram, node: Node) -> None:
-    """Writes a convolution of rows by a kernel that is computed as one of pictures.
-
-    Upstream's pass does so with all, and takes what the kernel is computed of for it.
-    """
-    aten = torch.ops.aten
-
-    def call(op: Any, *args: Any) -> Node:
-        made = program.graph.call_function(op, args)
-        values = [each.meta["val"] if isinstance(each, Node) else each for each in args]
-        made.meta = {**node.meta, "val": op(*values)}
-        return made
-
-    # Strides, paddings and groups, the fourth, of another dimension, and their defaults.
-    if node.target is aten.conv1d.default:
-        op, numbers = aten.conv2d.default, (1, 0, 1, 1)
-    elif node.target is aten.conv_transpose1d.default:
-        op, numbers = aten.conv_transpose2d.input, (1, 0, 0, 1, 1)
-    else:
-        return
-    given: list[Any] = [*node.args[3:], *numbers[len(node.args[3:]) :]]
-    groups = given[3]
-    wide = [
-        [n, *(g if isinstance(g, list | tuple) else [g])]
-        for n, g in zip(numbers, given, strict=True)
-    ]
-    wide[3] = groups
-    bias = node.args[2] if len(node.args) > 2 else None
-    with program.graph.inserting_before(node):
-        x, kernel = (call(aten.unsqueeze.default, each, 2) for each in node.args[:2])
-        picture = call(op, x, kernel, bias, *wide)
-    node.target, node.args, node.kwargs = aten.squeeze.dim, (picture, 2), {}
-
-
 def _argument_of_layer(node: Node, place: int, name: str, default: int) -> Any:
     return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
 
@@ -327,12 +177,12 @@ def _is_outside(node: Node, padding: Any) -> bool:
     dilation = _argument_of_layer(node, 5, "dilation", 1)
     if isinstance(padding, str):
         return False
-    pads, steps = (
+    paddings, steps = (
         [each] * len(sizes) if isinstance(each, int) else [*each] * (len(sizes) // len(each))
         for each in (padding, dilation)
     )
     windows = [step * (size - 1) + 1 for step, size in zip(steps, sizes, strict=True)]
-    return any(pad >= window for pad, window in zip(pads, windows, strict=False))
+    return any(pad >= window for pad, window in zip(paddings, windows, strict=False))
 
 
 def _multiplies_channels(node: Node) -> bool:
@@ -356,11 +206,11 @@ def _transposes_otherwise(node: Node) -> bool:
     padding = _argument_of_layer(node, 4, "padding", 0)
     groups = _argument_of_layer(node, 8 if is_general else 6, "groups", 1)
     rank = node.args[1].meta["val"].dim() - 2  # type: ignore[union-attr]
-    pads, extras = (
+    paddings, extras = (
         [each] * rank if isinstance(each, int) else [*each] * (rank // len(each))
         for each in (padding, extra)
     )
-    is_beyond = any(more > pad for more, pad in zip(extras, pads, strict=True))
+    is_beyond = any(more > pad for more, pad in zip(extras, paddings, strict=True))
     return is_beyond or (rank == _VOLUME and groups > 1)
 
 
@@ -386,16 +236,16 @@ def _has_odd_divisor(node: Node) -> bool:
     if len(node.args) > 6 and node.args[6]:
         return True
     is_odd = all(size % 2 for size in sizes) and len({*_paddings(node)}) == 1
-    return _pads(node) and not (counts and is_odd)
+    return pads(node) and not (counts and is_odd)
 
 
 def _is_odd_maximum(node: Node) -> bool:
     """Tells whether maxima are over padded windows that are cut off, or whether places are read."""
-    is_cut = _pads(node) and len(node.args) > 5 and bool(node.args[5])
-    return is_cut or _has_places(node)
+    is_cut = pads(node) and len(node.args) > 5 and bool(node.args[5])
+    return is_cut or has_places(node)
 
 
-def _has_places(node: Node) -> bool:
+def has_places(node: Node) -> bool:
     return any(
         user.target is operator.getitem and user.args[1] == 1 and user.users for user in node.users
     )
@@ -425,40 +275,6 @@ def _is_fused_otherwise(node: Node) -> bool:
         if "max_pool" in name or (".conv" in name and _is_outside(user, amounts)):
             return True
     return False
-
-
-def _gates_norm(node: Node) -> bool:
-    """Tells whether a product is the SiLU of a layer behind a norm, which QNN fuses in 16 bits."""
-    source = _activated(node)
-    while isinstance(source, Node) and source.op == "call_function":
-        packet = operators.packet(source)
-        if packet.endswith("layer_norm") or packet == "rms_norm":
-            return True
-        is_view = packet.removesuffix("_copy") in {*_VIEWS, "permute"}
-        if not is_view and packet != "linear" and source.target is not operator.getitem:
-            return False
-        source = source.args[0]
-    return False
-
-
-def _pads_beyond(node: Node) -> bool:
-    """Tells whether a padding is beyond the scale of what is padded, to which QNN bounds it."""
-    padding = node.args[2] if len(node.args) > 2 else 0
-    scale = node.args[0].meta.get(QCOM_QUANT_ATTRS)  # type: ignore[union-attr]
-    return scale is not None and _steps_inside(padding, scale) < -0.5
-
-
-def _bounds_within(node: Node) -> bool:
-    """Tells whether a bound is within its result's scale, of which QNN makes nothing in 16 bits."""
-    scale = node.meta[QCOM_QUANT_ATTRS]
-    bounds = [bound for bound in bounds_of(node) or () if bound is not None]
-    return any(_steps_inside(bound, scale) > 1 for bound in bounds)
-
-
-def _steps_inside(number: Any, scale: dict[str, Any]) -> float:
-    """Counts the steps between a number and the nearest end of a scale; below 0: it is beyond."""
-    place = float(number / scale[QCOM_SCALE] + scale[QCOM_ZERO_POINT])
-    return min(place - scale[QCOM_QUANT_MIN], scale[QCOM_QUANT_MAX] - place)
 
 
 def _has_computed_index(node: Node) -> bool:
@@ -494,7 +310,7 @@ def _is_index(node: Node) -> bool:
     """Tells whether all that is read of whole numbers are places in a tensor."""
     for user in node.users:
         packet = operators.packet(user).removesuffix("_copy")
-        if packet in _MOVES | _VIEWS or user.target is operator.getitem:
+        if packet in _MOVES | VIEWS or user.target is operator.getitem:
             if not _is_index(user):
                 return False
         elif packet not in _PICKS or user.args[0] is node:
@@ -510,15 +326,15 @@ def _has_exponents(node: Node) -> bool:
 def _joins_activations(node: Node) -> bool:
     """Tells whether two activations of one value meet in an operator: QNN's compiler ends on it."""
     joined = node.args[0] if isinstance(node.args[0], list | tuple) else node.args[:2]
-    sources = [source for source in map(_activated, joined) if source is not None]
+    sources = [source for source in map(activated, joined) if source is not None]
     return len(set(sources)) < len(sources)
 
 
-def _activated(node: Any) -> Node | None:
+def activated(node: Any) -> Node | None:
     """Returns what an activation is a function of; None: the node is no activation."""
     packet = operators.packet(node) if isinstance(node, Node) else ""
-    if packet.removesuffix("_copy") in _VIEWS:
-        return _activated(node.args[0])
+    if packet.removesuffix("_copy") in VIEWS:
+        return activated(node.args[0])
     if packet in _ACTIVATIONS:
         return node.args[0]  # type: ignore[no-any-return]
     if packet != "mul":
@@ -553,13 +369,13 @@ _ACTIVATIONS = frozenset(
     }
 )
 _JOINING = frozenset(("add", "cat", "div", "maximum", "minimum", "mul", "stack", "sub"))
-_VIEWS = frozenset(("_to", "_to_dim_order", "reshape", "squeeze", "unsqueeze", "view"))
+VIEWS = frozenset(("_to", "_to_dim_order", "reshape", "squeeze", "unsqueeze", "view"))
 _PICKS = frozenset(("embedding", "gather", "index", "index_put", "index_select", "scatter"))
 _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # Fractions below 0.5 count as zeros, and a single result gets a dimension.
     **dict.fromkeys(("all", "any"), _always),
     **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_elsewhere),
-    **dict.fromkeys(_OF_ROWS, _has_other_kernel),
+    **dict.fromkeys(OF_ROWS, has_other_kernel),
     **dict.fromkeys(("conv2d", "convolution"), _convolves_otherwise),
     **dict.fromkeys(
         ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposes_otherwise

@@ -28,11 +28,11 @@ from etlower import operators
 from executorch.backends.qualcomm.partition import qnn_partitioner
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from qualcomm_counted import is_counted_otherwise
 from qualcomm_differences import (
     becomes_whole,
     is_cast,
     is_computed_otherwise,
-    is_counted_otherwise,
     is_other_order,
     scales_rows,
 )

@@ -26,8 +26,8 @@ from etbuild import BuildError, RecipeContext, static_shapes, write_out
 from etbuild.recipes import static_captured
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
-from qualcomm_differences import for_qnn
 from qualcomm_floats import LowerBounds, OneZero, RoundedResults
+from qualcomm_refusals import for_qnn
 from vendor_sdk import Sdk
 
 _LIBRARIES = "lib/x86_64-linux-clang"

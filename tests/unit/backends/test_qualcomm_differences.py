@@ -14,8 +14,9 @@ from etlower import operators
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
-from qualcomm_differences import becomes_whole, for_qnn, is_computed_otherwise
+from qualcomm_differences import becomes_whole, is_computed_otherwise
 from qualcomm_floats import OneZero, RoundedResults
+from qualcomm_refusals import for_qnn
 
 PICTURE = torch.randn(1, 4, 6, 8)
 
