@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from etbuild import BuildError, Method, write_out
+from etbuild import BuildError, Method, size_questions, write_out
 from etbuild.errors import listed
 from etbuild.exact import CHOICES, FOR_KERNELS, REASONS, WriteOut, Written, has_channels_last
 from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
-from etlower import control_flow_bodies, operators, size_functions, smallest_sizes
+from etlower import bounds, control_flow_bodies, operators, size_functions, smallest_sizes
 from etlower.outputs import leaves
 
 # Names of torch's errors on values that it has to know.
@@ -54,6 +54,21 @@ def export(
     _check_constants(name, program, method, label)
     _check_dropout(name, program, label)
     _check_scale(name, program, label)
+    inputs = bounds.exported(program)
+    program = _transformed(name, program, recipe, noted)
+    bounds.check_export(inputs, bounds.exported(program), name, label)
+    _make_tuples_plain(program)
+    return program
+
+
+@size_questions.answered_for_all()
+def _transformed(
+    name: str,
+    program: torch.export.ExportedProgram,
+    recipe: ExportRecipe,
+    noted: Callable[[str], None],
+) -> torch.export.ExportedProgram:
+    """Writes out what kernels compute otherwise, and runs the recipe's ATen passes."""
     _put_weights_in_rows(program)
     size_functions.write_out_sums(program)
     for transform in (write_out(*FOR_KERNELS), *(recipe.aten_transform_passes or [])):
@@ -66,7 +81,6 @@ def export(
     if lowering and lowering.edge_compile_config and lowering.edge_compile_config._skip_dim_order:
         _leave_in_rows(program)
     size_functions.write_out(program)
-    _make_tuples_plain(program)
     return program
 
 

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 import torch
-from etbuild import BuildError, Method, ModelSpec
+from etbuild import BuildError, Method, ModelSpec, size_questions
 from etbuild.biases import fold_norms, own_weights
 from etbuild.exact import write_out_before_quantization
 from executorch.export import ExportRecipe, QuantizationRecipe, stages
@@ -146,12 +146,13 @@ def _quantize_module(
 
             module_of_graph = _observed(name, module, method, recipe, label, state, keep_all)
             run(module_of_graph)
-    module_of_graph = _passed(module_of_graph, quantization.pre_convert_passes)
     # Some backends want weights as they were, with the operators that quantize them. Upstream's
     # QuantizationRecipe has no field for it; a recipe of theirs may have.
     fold = getattr(quantization, "fold_quantize", True)
-    converted = convert_pt2e(module_of_graph, fold_quantize=fold)
-    return _passed(converted, quantization.post_convert_passes)
+    with size_questions.answered_for_all():
+        module_of_graph = _passed(module_of_graph, quantization.pre_convert_passes)
+        converted = convert_pt2e(module_of_graph, fold_quantize=fold)
+        return _passed(converted, quantization.post_convert_passes)
 
 
 def prepared(name: str, module: Any, method: Method, recipe: ExportRecipe, label: str) -> Any:
@@ -173,9 +174,10 @@ def prepared(name: str, module: Any, method: Method, recipe: ExportRecipe, label
         # Training would change the model, which what was trained is compared with.
         module = deep_copy(module, {}).train()
     captured = _captured(name, module, method, label)
-    captured = _passed(captured, quantization.pre_prepare_passes)
-    graph = prepare_qat_pt2e(captured, _quantizer(stage, quantization))
-    graph = _passed(graph, quantization.post_prepare_passes)
+    with size_questions.answered_for_all():
+        captured = _passed(captured, quantization.pre_prepare_passes)
+        graph = prepare_qat_pt2e(captured, _quantizer(stage, quantization))
+        graph = _passed(graph, quantization.post_prepare_passes)
     stages.allow_exported_model_train_eval(graph)
     stages.move_exported_model_to_train(graph)
     training.mark(graph, training.of_observers(graph))
@@ -195,11 +197,12 @@ def _observed(
     quantization = recipe.quantization_recipe
     stage = stages.QuantizeStage(quantization)
     captured = fold_norms(_captured(name, module, method, label))
-    captured = _passed(captured, quantization.pre_prepare_passes)
     quantizer = _quantizer(stage, quantization, annotated)
-    names = {name for name, _ in captured.named_buffers()}
-    state.keep(captured, names)
-    observed = _passed(prepare_pt2e(captured, quantizer), quantization.post_prepare_passes)
+    with size_questions.answered_for_all():
+        captured = _passed(captured, quantization.pre_prepare_passes)
+        names = {name for name, _ in captured.named_buffers()}
+        state.keep(captured, names)
+        observed = _passed(prepare_pt2e(captured, quantizer), quantization.post_prepare_passes)
     # Some quantizers make a graph of their own, with buffers of its own.
     state.keep(observed, names)
     return observed
@@ -232,6 +235,7 @@ def _captured(name: str, module: Any, method: Method, label: str) -> Any:
     return _own(module)
 
 
+@size_questions.answered_for_all()
 def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """A program's graph, in which each call has weights of its own and copies write state."""
     graph = program.module(check_guards=False)

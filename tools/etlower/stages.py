@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from etbuild import BuildError, ModelSpec
+from etbuild import BuildError, ModelSpec, size_questions
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, stages
 from executorch.export.types import StageType
@@ -161,6 +161,7 @@ def _run(
             with control_flow_bodies.without_gradients(programs):
                 prepared = control_flow_bodies.prepared(programs, recipe, label)
                 with (
+                    size_questions.answered_for_all(),
                     kernels.known_are_valid(),
                     doubles.exact_numbers(),
                     kernels.explained(lambda: _graphs(programs), label),
@@ -190,6 +191,7 @@ def _run(
         config = prefixes.in_place(config, lowered)
         try:
             with (
+                size_questions.answered_for_all(),
                 control_flow_bodies.without_gradients(programs),
                 kernels.known_are_valid(),
                 kernels.explained(lambda: _graphs(lowered), label),
@@ -212,6 +214,7 @@ def _attempt(name: str, program: Any, spec: ModelSpec, recipe: ExportRecipe, lab
     config = recipe.executorch_backend_config or ExecutorchBackendConfig()
     programs = {name: program}
     with (
+        size_questions.answered_for_all(),
         control_flow_bodies.without_gradients(programs),
         kernels.known_are_valid(),
         doubles.exact_numbers(),

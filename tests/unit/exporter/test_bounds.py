@@ -14,11 +14,13 @@ from etfast import path
 from etlower import bounds, stages
 from etlower.progress import Progress
 from executorch.exir import EdgeCompileConfig
+from executorch.exir.pass_base import ExportPass
 from executorch.export import ExportRecipe
 from executorch.export.recipe import LoweringRecipe
 from quiet_torch import run
 from torch import Tensor
 from torch.export import Dim
+from torch.fx.passes.infra.pass_base import PassResult
 
 P = Dim("p", min=2, max=9)
 
@@ -54,9 +56,10 @@ def lowered(
     shapes: Any,
     recipe: ExportRecipe | None = None,
     lowering: str = "fast",
+    rows: int = 3,
 ) -> list[Any]:
     """The sizes of the inputs of a program; None: an input is no tensor."""
-    method = Method(Net(function).eval(), (torch.randn(3, 8), y), shapes)
+    method = Method(Net(function).eval(), (torch.randn(rows, 8), y), shapes)
     with path.chosen(lowering):
         manager = stages.run(
             ModelSpec({"forward": method}), recipe or portable(), Progress(), "//t:net", False
@@ -85,6 +88,60 @@ def test_a_fixed_size(lowering: str) -> None:
     )
     assert "take slices, or" in caught.value.hint
     assert "took the example's size, in executorch/" in caught.value.hint
+
+
+@pytest.mark.parametrize("lowering", ["fast", "stock"])
+@pytest.mark.parametrize("stage", ["aten", "edge"])
+def test_an_example_whose_sizes_are_equal(stage: str, lowering: str) -> None:
+    """A pass that compares them is told what is so for all sizes, and the range stays."""
+    answers = []
+
+    def ask(graph: torch.fx.GraphModule) -> None:
+        rows, columns = graph.graph.find_nodes(op="placeholder")[0].meta["val"].shape
+        asked = (rows == columns, rows != 8, rows * 2 == 16, rows % 4 == 0, rows > 1)
+        answers.append([bool(answer) for answer in asked])
+
+    def aten(_method: str, program: torch.export.ExportedProgram) -> Any:
+        ask(program.graph_module)
+        return program
+
+    class Edge(ExportPass):
+        def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
+            ask(graph_module)
+            return PassResult(graph_module, False)
+
+    more: dict[str, Any] = {"aten_transform_passes": [aten]}
+    if stage == "edge":
+        more = {"lowering_recipe": LoweringRecipe(edge_transform_passes=[_edge_passes(Edge())])}
+    sizes = lowered(slices, torch.randn(4), ({0: P}, None), portable(**more), lowering, rows=8)
+    assert sizes == [[9, 8], [4]]
+    assert answers == [[False, True, False, False, True]]
+
+
+def _edge_passes(each: ExportPass) -> Callable[..., Any]:
+    return lambda _method, _program: [each]
+
+
+def test_a_pass_that_fixes_a_size_before_a_lowering() -> None:
+    """It is refused as one of a lowering is."""
+
+    def fix(_method: str, program: torch.export.ExportedProgram) -> Any:
+        int(program.graph.find_nodes(op="placeholder")[0].meta["val"].shape[0])
+        return program
+
+    with pytest.raises(BuildError, match="dimension 0, lost its range: got at most 3, expected"):
+        lowered(slices, torch.randn(4), ({0: P}, None), portable(aten_transform_passes=[fix]))
+
+
+@pytest.mark.parametrize("recipe", [portable, quantized])
+def test_views_of_an_example_whose_sizes_are_equal(recipe: Callable[[], ExportRecipe]) -> None:
+    """Rules of operators ask whether shapes are equal."""
+
+    def views(x: Tensor, y: Tensor) -> Tensor:
+        return (y @ x.mT).reshape(4, -1)
+
+    weight = torch.randn(16, 8)
+    assert lowered(views, weight, ({0: P}, None), recipe(), rows=8) == [[9, 8], [16, 8]]
 
 
 def test_passes_that_fail_with_dynamic_shapes() -> None:
