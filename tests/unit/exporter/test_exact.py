@@ -54,7 +54,9 @@ DELEGATES = (
         "instance_norm",
         "no_batch",
         "norm_dimensions",
+        "one_place",
         "padded_average",
+        "power_root",
         "product_batches",
         "product_type",
         "rank",
@@ -757,6 +759,73 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         ),
         (X,),
     ),
+    "implicit expansions": (
+        lambda x: ATEN.expand.default(x, [2, 3, 4], implicit=True) + 1,
+        (X,),
+    ),
+    "nothing": (
+        lambda x: (
+            *(F.adaptive_avg_pool2d(x[:, :0], 2), F.avg_pool2d(x[:0], 2), x[:0].amax(1)),
+            *(x[..., :0].log_softmax(-1), x[:0].cumprod(1), x.repeat(1, 0, 1, 1)),
+            *(x[:0].index_select(0, WHOLE[:0]), F.unfold(x[:0], 2, padding=1)),
+            *(F.cosine_similarity(x[:0], x[:0]), F.adaptive_avg_pool2d(x, (0, 2))),
+        ),
+        (PICTURE,),
+    ),
+    "half quotients by one number": (
+        lambda x, y: (
+            *(x // 0.1, x // y, torch.div(x, y, rounding_mode="trunc"), x // 0.0, x % y),
+            *(torch.div(x, 0.05, rounding_mode="trunc"), x.clone().floor_divide_(0.3)),
+            x.bfloat16() // 0.3,
+        ),
+        (torch.linspace(-9, 9, 400).half(), torch.tensor(0.1)),
+    ),
+    "spread of a number": (
+        lambda x: (
+            *(x.sum().std(0, correction=0), *torch.var_mean(x.sum(), 0, correction=0)),
+            *(x.sum().var(), *torch.std_mean(x.sum().half(), 0)),
+        ),
+        (X,),
+    ),
+    "spread": (
+        lambda x: (
+            *(x.var(), x.std(1), x.var(0, False), x.std(False), x.var((0, 1), keepdim=True)),
+            *(x.std(1, True, True), x[:0].norm(), x[:1].var(1, correction=0), x.var(dim=1)),
+        ),
+        (X,),
+    ),
+    "soft margin": (
+        lambda x: (
+            *(F.soft_margin_loss(x * 40, x.sign()), F.soft_margin_loss(x, -x.sign())),
+            F.soft_margin_loss(x, x.sign(), reduction="none"),
+        ),
+        (X,),
+    ),
+    "booleans for numbers": (
+        lambda x: (F.hardtanh(x, -1, True), x.clamp(max=True), F.leaky_relu(x, False)),
+        (X,),
+    ),
+    "a number transposed": (
+        lambda x: (-ATEN.numpy_T.default(F.elu(x.sum())), x.sum().t() + 1, x.sum().swapaxes(0, 0)),
+        (X,),
+    ),
+    "factors of numbers": (
+        lambda x, y: (
+            ATEN.sub.Scalar(x, 2, 1.5),
+            ATEN.add.Scalar(y, 2, -3),
+            y.subtract(1, alpha=4),
+        ),
+        (X, WHOLE),
+    ),
+    "one place of all": (
+        lambda x: (x.argmax(None, True), x.argmin(keepdim=True), x.argmax() + 0),
+        (X,),
+    ),
+    "roots": (lambda x: (x.abs() ** 0.5, (x.abs() + 1).pow(-0.5)), (X,)),
+    "means by index": (
+        lambda x: x.index_reduce(0, WHOLE[5:7] * 0 + 1, x[:2], "mean"),
+        (X,),
+    ),
     "cumulative sum of a number": (lambda x: x.cumsum(0), (torch.tensor(3.0),)),
     "cumulative sum of a whole number": (lambda x: x.cumsum(0), (torch.tensor(3),)),
 }
@@ -782,6 +851,7 @@ VARYING: tuple[Callable[..., Any], ...] = (
     lambda x: F.conv3d(x.view(1, 1, 3, 1, -1), torch.ones(2, 1, 1, 1, 1)).flatten(),
     lambda x: F.max_pool2d(x.mT[..., None].relu(), 2, 1, 1) + 1,
     lambda x: (torch.add(x[:1, :1], x, alpha=2), x.sum([], True)),
+    lambda x: torch.special.xlog1py(2.0, x.abs()),
 )
 
 

@@ -39,7 +39,7 @@ def _sum_of_scalar(x: Any, dim: Any, keepdim: bool = False, *, dtype: Any = None
     return _scalar_sum(x, 0, dtype=dtype)
 
 
-def _permute_of_scalar(x: Any, dims: Any) -> Any:
+def _permute_of_scalar(x: Any, *dims: Any) -> Any:
     return x.clone()
 
 
@@ -73,7 +73,7 @@ def _corrects_all(node: Node) -> bool:
     """Tells whether a variance is of several elements, and of no more than its correction."""
     shape = node.args[0].meta["val"].shape  # type: ignore[union-attr]
     dims = argument_of(node, 1, "dim") or range(len(shape))
-    sizes = [shape[dim] for dim in dims]
+    sizes = [shape[dim] for dim in dims] if shape else []
     correction = node.kwargs.get("correction")
     if correction is None or not all(isinstance(size, int) for size in sizes):
         return False
@@ -88,16 +88,103 @@ def _infinite(operator: str) -> Callable[..., Any]:
     return function
 
 
+def _keeps_one_place(node: Node) -> bool:
+    """Tells whether the place of an extreme of all numbers has their dimensions."""
+    keepdim = argument_of(node, 2, "keepdim", False)
+    return bool(argument_of(node, 1, "dim") is None and keepdim and not has_no_dimension(node))
+
+
+def _place_in_all(operator: str) -> Callable[..., Any]:
+    def function(x: Any, *rest: Any, **named: Any) -> Any:
+        return aten(operator)(x.reshape(-1), 0).reshape([1] * x.dim())
+
+    return function
+
+
 def _is_of_one_row(node: Node) -> bool:
     target = node.args[1].meta["val"]  # type: ignore[union-attr]
     return target.dim() == 0 and argument_of(node, 5, "reduction", 1) == 0
+
+
+def _takes_boolean(node: Node) -> bool:
+    """Tells whether floats are beside a boolean of Python's that stands for 0 or 1."""
+    import torch
+
+    value = node.meta["val"]
+    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return is_float and any(isinstance(v, bool) for v in (*node.args, *node.kwargs.values()))
+
+
+def _with_floats(operator: str) -> Callable[..., Any]:
+    def function(*args: Any, **named: Any) -> Any:
+        def number(value: Any) -> Any:
+            return float(value) if isinstance(value, bool) else value
+
+        return aten(operator)(*map(number, args), **{n: number(v) for n, v in named.items()})
+
+    return function
+
+
+def _gives_nothing(node: Node) -> bool:
+    """Tells whether a result is a tensor without elements."""
+    import torch
+
+    value = node.meta["val"]
+    is_tensor = isinstance(value, torch.Tensor)
+    return is_tensor and any(isinstance(size, int) and size == 0 for size in value.shape)
+
+
+def _nothing(operator: str) -> Callable[..., Any]:
+    def function(*args: Any, **named: Any) -> Any:
+        import torch
+        from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+        with disable_proxy_modes_tracing():
+            value = aten(operator)(*args, **named)
+        return torch.zeros(value.shape, dtype=value.dtype)
+
+    return function
+
+
+def _expands_implicitly(node: Node) -> bool:
+    return bool(argument_of(node, 2, "implicit", False))
+
+
+def _expanded(x: Any, size: list[int], *rest: Any, **named: Any) -> Any:
+    return x.expand(size)
 
 
 def _loss_of_one(*args: Any, **named: Any) -> Any:
     return aten("multi_margin_loss.default")(*args, **named).reshape(())
 
 
+# Those whose kernels fail or crash, or whose strides upstream has no order for.
+_FAILING_ON_NOTHING = (
+    *("_adaptive_avg_pool2d.default", "_log_softmax.default", "adaptive_avg_pool1d.default"),
+    *("adaptive_avg_pool2d.default", "adaptive_avg_pool3d.default", "amax.default"),
+    *("amin.default", "avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default"),
+    *("cosine_similarity.default", "cumprod.default", "im2col.default", "index_select.default"),
+    *("linalg_vector_norm.default", "log_softmax.int", "logcumsumexp.default"),
+    *("repeat.default", "tile.default"),
+)
+
+_PERMUTATIONS = (
+    *("movedim.int", "movedim.intlist", "numpy_T.default", "permute.default"),
+    *("permute_copy.default", "swapaxes.default", "swapdims.default", "t.default"),
+    "transpose.int",
+)
+_TAKING_NUMBERS = (
+    *("clamp.default", "clamp_max.default", "clamp_min.default", "elu.default"),
+    *("hardtanh.default", "leaky_relu.default", "threshold.default"),
+)
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
+    "boolean_number": tuple(
+        Rule((name,), _takes_boolean, _with_floats(name)) for name in _TAKING_NUMBERS
+    ),
+    "implicit_expansion": (
+        Rule(("expand.default", "expand_copy.default"), _expands_implicitly, _expanded),
+    ),
     "no_dimension": tuple(
         Rule((name,), _names_none(place), _over_all(name, place))
         for name, place in (
@@ -114,9 +201,16 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
             ("var.dim", 1),
         )
     ),
+    "no_elements": tuple(
+        Rule((name,), _gives_nothing, _nothing(name)) for name in _FAILING_ON_NOTHING
+    ),
+    "one_place": tuple(
+        Rule((name,), _keeps_one_place, _place_in_all(name))
+        for name in ("argmax.default", "argmin.default")
+    ),
     "one_loss": (Rule(("multi_margin_loss.default",), _is_of_one_row, _loss_of_one),),
     "scalar_shape": (
-        Rule(("permute.default", "permute_copy.default"), has_no_dimension, _permute_of_scalar),
+        Rule(_PERMUTATIONS, has_no_dimension, _permute_of_scalar),
         Rule(("unfold.default", "unfold_copy.default"), has_no_dimension, _unfold_of_scalar),
     ),
     "scalar_sum": (
@@ -137,7 +231,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
 }
 REASONS: Mapping[str, str] = {
+    "boolean_number": "a delegate's file has no booleans for numbers",
+    "implicit_expansion": "the kernel takes no expansion that is marked as implicit",
+    "no_elements": "the kernels fail or crash on tensors without elements",
     "no_dimension": "delegates take no dimension for none, and eager for all",
+    "one_place": "upstream gives the place one dimension",
     "one_loss": "torch's export gives it a dimension",
     "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
     "scalar_sum": "the kernels refuse or crash on tensors without dimensions",

@@ -16,8 +16,19 @@ if TYPE_CHECKING:
 
 def _is_norm(node: Node) -> bool:
     value = node.meta["val"]
-    is_float = value.dtype.is_floating_point and value.numel() > 0
+    given = node.args[0].meta["val"]  # type: ignore[union-attr]
+    is_float = value.dtype.is_floating_point and value.numel() > 0 and given.numel() > 0
     return bool(is_float and ranges.is_written(argument_of(node, 1, "ord", 2)))
+
+
+def _gives_floats(node: Node) -> bool:
+    return bool(dtype_of(node).is_floating_point)
+
+
+def _varies(node: Node) -> bool:
+    """Tells whether a variance is of several floats."""
+    value = node.args[0].meta["val"]  # type: ignore[union-attr]
+    return bool(_gives_floats(node) and value.dim() and value.numel() > 1)
 
 
 def _is_positive(node: Node) -> bool:
@@ -133,7 +144,16 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule(("mish.default",), always, ranges.mish),
         Rule(("pow.Scalar",), _is_positive, ranges.power_of_number),
         Rule(("pow.Tensor_Scalar", "square.default"), _is_product, _product),
+        Rule(("soft_margin_loss.default",), _gives_floats, ranges.soft_margin_loss),
         Rule(("softplus.default",), always, ranges.softplus),
+        *(
+            Rule(
+                tuple(f"{name}.{overload}" for overload in ("correction", "default", "dim")),
+                _varies,
+                ranges.variance(name),
+            )
+            for name in ("std", "var")
+        ),
     ),
     "half_result": (
         *(Rule((name,), gives_half, _in_single(name)) for name in _HALVES),

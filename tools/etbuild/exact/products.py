@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from etbuild.exact.nodes import argument_of
+from etbuild.exact.nodes import argument_of, aten
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:
@@ -80,8 +80,29 @@ def _einsum(equation: str, operands: Sequence[Any], **kwargs: Any) -> Any:
     return product if order == sorted(order) else product.permute(order)
 
 
+def _is_root(node: Node) -> bool:
+    is_float = node.args[0].meta["val"].dtype.is_floating_point  # type: ignore[union-attr]
+    return bool(is_float and node.args[1] in (0.5, -0.5))
+
+
+def _root(x: Any, exponent: float) -> Any:
+    return x.sqrt() if exponent > 0 else x.rsqrt()
+
+
 def _has_sum_factor(node: Node) -> bool:
     return bool(argument_of(node, 2, "alpha", 1) != 1)
+
+
+def _has_number_factor(node: Node) -> bool:
+    numbers = (node.args[1], argument_of(node, 2, "alpha", 1))
+    return numbers[1] != 1 and all(type(number) in (int, float) for number in numbers)
+
+
+def _sum_of_product(operator: str) -> Callable[..., Any]:
+    def function(x: Any, number: float, alpha: float = 1) -> Any:
+        return aten(operator)(x, number * alpha)
+
+    return function
 
 
 def _has_varying_factor(node: Node) -> bool:
@@ -149,6 +170,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "einsum": (Rule(("einsum.default",), _is_plain_einsum, _einsum),),
     "first_number": (Rule(("add.Tensor",), _adds_to_one, _sum),),
+    "number_factor": tuple(
+        Rule((name,), _has_number_factor, _sum_of_product(name))
+        for name in ("add.Scalar", "sub.Scalar", "subtract.Scalar")
+    ),
+    "power_root": (Rule(("pow.Tensor_Scalar",), _is_root, _root),),
     "product_batches": (
         Rule(("matmul.default",), _has_other_batches, _product_of_equal_batches, whole=True),
     ),
@@ -167,6 +193,8 @@ REASONS: Mapping[str, str] = {
     "computed_weights": "its kernels take weights that are stored",
     "einsum": "the delegate moves dimensions of one element wrong",
     "first_number": "the kernel multiplies the single number by the factor, not the other tensor",
+    "number_factor": "upstream's passes take no factor of a number",
+    "power_root": "TOSA has no powers of numbers below zero, and roots are none there",
     "product_batches": "its kernel takes matrices in equal batches",
     "sum_factor": "the delegate leaves out the factor",
     "varying_factor": "quantizers and delegates take no factor that sizes give",

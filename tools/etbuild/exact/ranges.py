@@ -11,6 +11,8 @@ from typing import Any
 
 # Exponents of e below which 16-bit floats are zero.
 LOWEST = math.log(2.0**-26)
+# The largest one of those floats whose power of e they hold.
+HIGHEST = 11.0859375
 
 
 def is_written(order: Any) -> bool:
@@ -31,6 +33,40 @@ def norm(
     largest = torch.amax(torch.abs(x), dims, keepdim=True).clamp(min=2.0**-14)
     result = torch.linalg.vector_norm(x / largest, order or 2, dims, keepdim=True) * largest
     return result if keepdim else torch.squeeze(result, dims)
+
+
+def variance(operator: str) -> Any:
+    """A function as `torch.var` or `torch.std`, of differences from the mean that are at most 1.
+
+    Args:
+      operator: "var" or "std".
+    """
+
+    def function(x: Any, *given: Any, keepdim: bool = False, **named: Any) -> Any:
+        import torch
+
+        # Either dimensions, or whether one is taken off the count.
+        dims = given[0] if given and not isinstance(given[0], bool) else named.get("dim")
+        dims = list(range(x.dim())) if not dims else [dims] if isinstance(dims, int) else dims
+        unbiased = next((v for v in (*given, named.get("unbiased")) if isinstance(v, bool)), True)
+        correction = named.get("correction", int(unbiased))
+        correction = 1 if correction is None else correction
+        keepdim = given[2] if len(given) > 2 else keepdim
+        apart = x - torch.mean(x, dims, keepdim=True)
+        largest = torch.amax(torch.abs(apart), dims, keepdim=True).clamp(min=2.0**-14)
+        result = torch.var(apart / largest, dims, correction=correction, keepdim=True)
+        result = result * largest * largest if operator == "var" else result.sqrt() * largest
+        return result if keepdim else torch.squeeze(result, dims)
+
+    return function
+
+
+def soft_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
+    """The logarithm of 1 + exp(-target * x), of exponents below zero."""
+    import torch
+
+    loss = softplus(-target * x)
+    return loss if reduction == 0 else torch.mean(loss) if reduction == 1 else torch.sum(loss)
 
 
 def erfc(x: Any) -> Any:

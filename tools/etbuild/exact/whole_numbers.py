@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from etbuild.exact.nodes import always, argument_of, aten, dtype_of, in_common_type
+from etbuild.exact.nodes import always, argument_of, aten, dtype_of, gives_half, in_common_type
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:
@@ -49,10 +49,12 @@ def _is_wide(number: Any, dtype: Any) -> bool:
 
 def _may_floor_zero(node: Node) -> bool:
     """Tells whether floats are divided by a tensor, and rounded down."""
-    operator = str(node.target).removeprefix("aten.")
-    is_floor = operator in ("floor_divide.default", "floor_divide_.Tensor")
-    floors = is_floor or node.kwargs.get("rounding_mode") == "floor"
+    floors = _is_floor(node) or node.kwargs.get("rounding_mode") == "floor"
     return floors and dtype_of(node).is_floating_point and hasattr(node.args[1], "meta")
+
+
+def _is_floor(node: Node) -> bool:
+    return "floor_divide" in str(node.target)
 
 
 def _floor_division(x: Any, y: Any, *, rounding_mode: str = "floor") -> Any:
@@ -60,6 +62,25 @@ def _floor_division(x: Any, y: Any, *, rounding_mode: str = "floor") -> Any:
 
     x, y = in_common_type(x, y)
     return torch.where(y == 0, x / y, torch.div(x, y, rounding_mode=rounding_mode))
+
+
+def _divides_half(node: Node) -> bool:
+    """Tells whether 16-bit floats are divided by a single number, and rounded to a whole one.
+
+    Eager divides by the number as it is; the kernels round it to 16 bits, or the quotient.
+    """
+    if not gives_half(node) or not (_is_floor(node) or node.kwargs.get("rounding_mode")):
+        return False
+    value = getattr(node.args[1], "meta", {}).get("val", node.args[1])
+    is_single = not hasattr(value, "dim") or value.dim() == 0
+    return is_single and getattr(value, "dtype", None) != dtype_of(node)
+
+
+def _half_quotient(x: Any, y: Any, *, rounding_mode: str = "floor") -> Any:
+    import torch
+
+    single = y.float() if isinstance(y, torch.Tensor) else torch.full((), float(y))
+    return _floor_division(x.float(), single, rounding_mode=rounding_mode).to(x.dtype)
 
 
 def _has_other_number(node: Node) -> bool:
@@ -225,6 +246,14 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "double_remainder": (Rule(_REMAINDERS, _is_double, _remainder),),
     "floor_division": (
+        Rule(
+            (
+                *("div.Scalar_mode", "div.Tensor_mode", "floor_divide.Scalar"),
+                "floor_divide.default",
+            ),
+            _divides_half,
+            _half_quotient,
+        ),
         Rule(("div.Tensor_mode", "floor_divide.default"), _may_floor_zero, _floor_division),
     ),
     "integer_power": (Rule(_POWERS, _is_whole_power, _integer_power),),
@@ -246,7 +275,8 @@ REASONS: Mapping[str, str] = {
     "boolean_power": "the kernel's result has booleans, and eager's whole numbers",
     "byte_numbers": "the kernels refuse numbers that no byte holds, or compute something else",
     "double_remainder": "the kernel computes in 32 bits",
-    "floor_division": "the kernel gives infinity for zero by zero, and signs of its own",
+    "floor_division": "the kernel gives infinity for zero by zero, signs of its own, and rounds a "
+    "single number to 16 bits",
     "integer_power": "the kernel computes in doubles, which have 53 bits",
     "integer_remainder": "the kernel's result has the sign of what is divided",
     "integer_shift": "the kernel shifts by negative and by large numbers as the processor does",

@@ -31,6 +31,7 @@ def write_out(*names: str) -> WriteOut:
         "antialiasing": antialiased resizing, as products with weights.
         "attention_heads": `scaled_dot_product_attention` of fewer than four dimensions.
         "attention_view": views of `scaled_dot_product_attention` that join heads and rows.
+        "boolean_number": bounds and slopes of floats that are booleans of Python's, as numbers.
         "boolean_power": powers of booleans by a whole number, which are whole numbers.
         "byte_numbers": arithmetic of bytes and numbers below 0 or above 255, which wrap.
         "channels_last": normalizations, `softmax`, `argmax`, `cumsum`, `flip`, `gather` and
@@ -46,7 +47,8 @@ def write_out(*names: str) -> WriteOut:
         "even_windows": averages over windows of even sizes side by side, as averages over 2 x 2
           and of those.
         "first_number": sums of a single number and a tensor with a factor.
-        "floor_division": `//` of floats by a tensor, in which there may be zeros.
+        "floor_division": `//` of floats by a tensor, in which there may be zeros, and of 16-bit
+          floats by a single number, rounded down or towards zero.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
         "half_comparison": comparisons of 16-bit floats with numbers that these do not hold.
@@ -57,6 +59,7 @@ def write_out(*names: str) -> WriteOut:
         "hard_sigmoid": hard sigmoid and hard swish that follow no layer, or not alone.
         "hardtanh": bounds of which one has its default, as those of `clamp`.
         "hidden_rows": `scaled_dot_product_attention` whose mask may hide all of a row, which is 0.
+        "implicit_expansion": `expand` with `implicit`, as one without.
         "index_type": `gather` and `scatter` by indices that are not 64-bit integers.
         "integer_power": powers of whole numbers, also those beyond a double's 53 bits.
         "instance_norm": instance normalization of pictures, as group normalization.
@@ -72,16 +75,21 @@ def write_out(*names: str) -> WriteOut:
         "no_batch": linear layers, convolutions and pooling without a dimension for the batch, as
           those of a batch of one.
         "no_dimension": reductions over an empty list of dimensions, as those over all.
+        "no_elements": pooling, `log_softmax`, `amax`, `cumprod` and others whose result has no
+          elements, as zeros.
         "non_blocking": copies that do not wait, as those that do.
         "norm_dimensions": `rms_norm` over several dimensions, as one over all of them at once.
+        "number_factor": sums and differences of a tensor and a number that has a factor.
         "number_remainder": `%` of a number by a tensor.
         "one_loss": `multi_margin_loss` of one row without a batch, not reduced.
+        "one_place": places of the extreme of all numbers that keep dimensions, as places in a row.
         "one_order": copies with the channels last that have rows first as well or have five
           dimensions, with rows first.
         "padded_average": averages over windows whose padding counts, as a padding and averages.
         "product_batches": `torch.matmul` of vectors, and of matrices in batches of different sizes.
         "product_type": products of a number and anything but a tensor of 32-bit floats with
           dimensions.
+        "power_root": powers by 0.5 and -0.5, as roots.
         "rank": permutations of more than four dimensions of which some have one element only, as
           permutations of the others, and those that move such dimensions only, as views.
         "reflection_pad": as slices that are turned and joined.

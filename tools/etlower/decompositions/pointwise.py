@@ -131,6 +131,10 @@ def _polynomial(x: _Tensor, coefficients: Sequence[float]) -> _Tensor:
     return value
 
 
+def _single_number(number: float, *, dtype: Any = None, device: Any = None) -> _Tensor:
+    return torch.full((), number, dtype=dtype)
+
+
 def _converted(x: _Tensor, dtype: torch.dtype) -> _Tensor:
     return x.to(dtype)
 
@@ -298,7 +302,7 @@ def has_few(node: Node) -> bool:
 def _var_mean(
     x: _Tensor, dim: Sequence[int] | None = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[_Tensor, _Tensor]:
-    sizes = [x.shape[each] for each in dim or range(x.dim())]
+    sizes = [x.shape[each] for each in dim or range(x.dim())] if x.dim() else []
     divisor = math.prod(sizes) - (1 if correction is None else correction)
     if all(isinstance(size, int) for size in sizes) and divisor <= 0 and math.prod(sizes) > 1:
         # Infinite, unless all elements are the same.
@@ -343,6 +347,7 @@ TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     _ATEN.bitwise_right_shift.Scalar_Tensor: _of_number(torch.bitwise_right_shift),
     _ATEN._trilinear.default: _trilinear,
     torch.ops.prims.convert_element_type.default: _converted,
+    torch.ops.prims.scalar_tensor.default: _single_number,
     _ATEN.__lshift__.Scalar: _left_shift,
     _ATEN.__lshift__.Tensor: _left_shift,
     _ATEN.__rshift__.Scalar: _right_shift,

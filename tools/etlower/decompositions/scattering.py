@@ -106,8 +106,9 @@ def _scatter_reduce(
     value = joined(old, result) if include_self else torch.where(count > 0, result, old)
     if reduce == "mean":
         number = torch.clamp(count + int(include_self), min=1)
-        whole = None if x.is_floating_point() else "floor"
-        value = torch.div(value, number.to(x.dtype), rounding_mode=whole)
+        number = number.to(x.dtype)
+        is_float = x.is_floating_point()
+        value = value / number if is_float else torch.div(value, number, rounding_mode="floor")
     return _in_corner(x, value.movedim(-1, dim), dim)
 
 
