@@ -299,6 +299,8 @@ def _all_stored(weights: Any) -> str:
 def _reduction(node: Node) -> str:
     value = _value(node.args[0])
     dims = [node.args[1]] if isinstance(node.args[1], int) else node.args[1]
+    if not dims and not operators.packet(node).startswith("arg"):
+        return "Vulkan's runtime ends the process on reductions over an empty list of dimensions"
     # Pictures of a batch lie behind each other in the dimension of the channels.
     wrong = (0, 1) if value.shape[:1] != (1,) else (0,)
     if value.dim() == _PICTURE and any(dim % _PICTURE in wrong for dim in dims or []):
@@ -353,6 +355,9 @@ def _clamp(node: Node) -> str:
 def _conversion(node: Node) -> str:
     if _value(node).dtype == torch.bool != _value(node.args[0]).dtype:
         return "Vulkan's runtime ends the process on conversions to booleans"
+    source = node.args[0]
+    if _value(source).dtype == torch.int64 and source.meta.get(_IS_WIDE, True):
+        return "Vulkan reads 32 bits of whole numbers of 64"
     order = list(_value(node).dim_order())
     return "Vulkan's runtime gives rows only" if order != sorted(order) else ""
 
@@ -366,7 +371,8 @@ def _is_second(node: Node) -> bool:
 
 
 def _quotient(node: Node) -> str:
-    if operators.packet(node) == "floor_divide" or node.kwargs.get("rounding_mode"):
+    # Of None, too.
+    if operators.packet(node) == "floor_divide" or "rounding_mode" in node.kwargs:
         return "Vulkan's runtime rounds quotients otherwise, or ends the process"
     return _fractions(node)
 
@@ -419,6 +425,7 @@ _OF_WEIGHTS = ("aten.permute_copy.", "aten.t_copy.", "aten.transpose_copy.", *_Q
 INEXACT_GELU = "vulkan_gelu"
 # Set by the partitioner, which knows the program's signature.
 _IS_INPUT = "vulkan_input"
+_IS_WIDE = "vulkan_wide"
 
 
 def mark(program: torch.export.ExportedProgram, inexact_gelu: bool) -> None:
@@ -435,9 +442,21 @@ def mark(program: torch.export.ExportedProgram, inexact_gelu: bool) -> None:
             dim = node.args[1] + _value(node.args[0]).dim()
             node.args = (node.args[0], dim, *node.args[2:])
     # Placeholders are inputs of the method, or stored.
-    inputs = set(program.graph_signature.user_inputs)
+    signature = program.graph_signature
+    inputs = set(signature.user_inputs)
+    targets = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
+    stored = {**program.state_dict, **program.constants}
     for node in program.graph.find_nodes(op="placeholder"):
         node.meta[_IS_INPUT] = node.name in inputs
+        node.meta[_IS_WIDE] = _is_wide(stored.get(targets.get(node.name)))
+
+
+def _is_wide(value: Any) -> bool:
+    """Tells whether a stored tensor may have a number that 32 bits do not hold; None: it may."""
+    if not isinstance(value, torch.Tensor) or value.is_floating_point():
+        return True
+    limits = torch.iinfo(torch.int32)
+    return bool(((value < limits.min) | (value > limits.max)).any())
 
 
 _CHECKS: Mapping[str, Callable[[Node], str]] = {

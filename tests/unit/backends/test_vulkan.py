@@ -88,6 +88,24 @@ _CASES: dict[str, tuple[nn.Module, torch.Tensor, str, str]] = {
         "aten.gt.Scalar",
         f"nothing but aten.logical_not.default reads it, and {_NOWHERE}",
     ),
+    "mean of all": (
+        Net(lambda x: x.mean(None, keepdim=True) * x),
+        _ROWS,
+        "aten.mean.dim",
+        "Vulkan's runtime ends the process on reductions over an empty list of dimensions",
+    ),
+    "conversion of 64 bits": (
+        Net(lambda x: x.float() * 0.5),
+        _ROWS.long(),
+        "dim_order_ops._to_dim_order_copy.default",
+        "Vulkan reads 32 bits of whole numbers of 64",
+    ),
+    "quotient that is not rounded": (
+        Net(lambda x: torch.div(x, x + 1, rounding_mode=None)),
+        _ROWS,
+        "aten.div.Tensor_mode",
+        "Vulkan's runtime rounds quotients otherwise, or ends the process",
+    ),
     "embedding": (
         nn.Sequential(nn.Embedding(16385, 4), nn.ReLU()),
         torch.tensor([[1, 2]]),
@@ -341,6 +359,8 @@ _STORED = "Vulkan's runtime ends the process on weights that are computed or lef
 def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
     """Whole ones, too, which are converted, are no constants that stay outside."""
     assert refused(Net(lambda x: x * 2 - 1), _X) == {}
+    reasons = refused(Net(lambda x: x * 2**40), _X)
+    assert "Vulkan reads 32 bits of whole numbers of 64" in reasons.values()
 
 
 @pytest.mark.few(4)
