@@ -32,7 +32,7 @@ refused: Callable[[torch.fx.Node, str], None] | None = None
 
 # What upstream's code raises on operators and types that it does not know.
 FAILURES = (
-    *(AssertionError, AttributeError, IndexError, KeyError),
+    *(ArithmeticError, AssertionError, AttributeError, IndexError, KeyError),
     *(NotImplementedError, RuntimeError, TypeError, ValueError),
 )
 

@@ -94,14 +94,19 @@ def is_of_an_edge(node: Node) -> bool:
 
 
 def bounds_of(node: Node) -> tuple[float | None, float | None] | None:
-    """The bounds of a `clamp` or `hardtanh`, each a number or None; None: it is another call."""
+    """The bounds of a `clamp` or `hardtanh`, each a number or None; None: it is another call.
+
+    So it is where tensors are the bounds.
+    """
     names, defaults = _BOUNDS.get(operators.packet(node), ((), ()))
     given = (*node.args[1:], *[None] * len(names))
     bounds = [
         node.kwargs.get(name, default) if value is None else value
         for name, default, value in zip(names, defaults, given, strict=False)
     ]
-    return (bounds[0], bounds[1]) if bounds else None
+    if not bounds or any(isinstance(bound, Node) for bound in bounds):
+        return None
+    return bounds[0], bounds[1]
 
 
 _PICTURE = 4

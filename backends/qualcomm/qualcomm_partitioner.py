@@ -36,7 +36,14 @@ from qualcomm_differences import (
     is_other_order,
     scales_rows,
 )
-from qualcomm_partitions import has_inputs, leave_constants, own_weights, readers, take_state
+from qualcomm_partitions import (
+    has_inputs,
+    has_results,
+    leave_constants,
+    own_weights,
+    readers,
+    take_state,
+)
 
 # Operators of a model that its compiler refuses, one after the other, until the build fails.
 _MOST_REFUSED = 24
@@ -113,10 +120,14 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         with _refusing(self._stays):
             partitions = super().generate_partitions(edge_program)
         for partition in partitions:
-            leave_constants(partition, constants)
+            leave_constants(partition, constants, signature)
         for partition in partitions:
             self._constants |= own_weights(partition)
-        return [partition for partition in partitions if has_inputs(partition, constants)]
+        return [
+            partition
+            for partition in partitions
+            if has_inputs(partition, constants) and has_results(partition)
+        ]
 
     def _stays(self, node: torch.fx.Node) -> bool:
         """Tells of a node that QNN would take whether ExecuTorch computes it."""

@@ -32,6 +32,8 @@ def leave_out_passes() -> None:
         getattr(_passes, name).call = lambda _, module: PassResult(module, False)
     # It puts a row in place of a number of it.
     _passes.Remove0DTensor.remove_ops = frozenset()
+    # It has an order for all numbers of dimensions but none.
+    _passes.LayoutTransform.layout_type[0] = ("", "")
     columns = _passes.DecomposeColIm
     columns.call = _of_blocks(columns.call)
     integers = _passes.I64toI32
@@ -39,7 +41,11 @@ def leave_out_passes() -> None:
 
 
 class BoundedExponents(ExportPass):  # type: ignore[misc]
-    """Bounds what `exp` is computed of: QNN's is a large number where 16 bits would hold zero."""
+    """Bounds what `exp` is computed of.
+
+    QNN's is a large number where 16 bits would hold zero, and above 65,504 what reads it gets
+    anything: `log` gives zero.
+    """
 
     def call(self, graph_module: GraphModule) -> PassResult:
         """Puts a `clamp` before each `exp`."""
@@ -50,7 +56,8 @@ class BoundedExponents(ExportPass):  # type: ignore[misc]
         for node in nodes:
             with graph.inserting_before(node):
                 clamp = exir_ops.edge.aten.clamp.default
-                bounded = graph.call_function(clamp, (node.args[0], ranges.LOWEST))
+                bounds = (ranges.LOWEST, ranges.HIGHEST)
+                bounded = graph.call_function(clamp, (node.args[0], *bounds))
             bounded.meta = {**node.meta, "val": torch.clone(node.args[0].meta["val"])}
             node.replace_input_with(node.args[0], bounded)
         graph_module.recompile()
@@ -140,6 +147,21 @@ class SameIntegers(ExportPass):  # type: ignore[misc]
             graph_module.graph.eliminate_dead_code()
             graph_module.recompile()
         return PassResult(graph_module, changed)
+
+
+class PlaceholdersFirst(ExportPass):  # type: ignore[misc]
+    """Has placeholders before all else: upstream's puts a constant behind what reads it."""
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Moves calls that stand between placeholders behind the last one."""
+        nodes = list(graph_module.graph.nodes)
+        last = [node for node in nodes if node.op == "placeholder"][-1]
+        calls = [node for node in nodes[: nodes.index(last)] if node.op != "placeholder"]
+        for node in reversed(calls):
+            last.append(node)
+        if calls:
+            graph_module.recompile()
+        return PassResult(graph_module, bool(calls))
 
 
 def _is_narrowed(node: Node) -> bool:

@@ -33,7 +33,7 @@ from vendor_sdk import Sdk
 _LIBRARIES = "lib/x86_64-linux-clang"
 _HTP = "libQnnHtp.so"
 # Of etbuild.write_out, for floats.
-_OF_ALL = ("half_range", "instance_norm")
+_OF_ALL = ("half_range", "instance_norm", "one_place")
 _RULES = (
     *("hidden_rows", "attention_heads", "einsum", "elu", *_OF_ALL, "norm_dimensions", "rank"),
     *("single_any", "sum_factor", "uneven_padding"),
@@ -80,7 +80,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
     from executorch.backends.qualcomm.utils.utils import qnn_edge_config
-    from qualcomm_passes import BoundedExponents, BoundsInScale, SameIntegers
+    from qualcomm_passes import BoundedExponents, BoundsInScale, PlaceholdersFirst, SameIntegers
 
     qualcomm_compiler.install()
     chip = _chip(ctx, soc_model)
@@ -104,6 +104,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
                 OneZero(program),
                 *passes().get_to_edge_transform_passes(program),
                 SameIntegers(),
+                PlaceholdersFirst(),
             ]
         ],
         edge_compile_config=qnn_edge_config(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import qualcomm_differences
 import qualcomm_partitioner
@@ -116,7 +118,7 @@ def test_what_is_filled_like_a_result_closes_no_circle() -> None:
     elsewhere = graph.call_function(torch.ops.aten.sub.Tensor, (total, negated))
     graph.output(elsewhere)
     partition = Partition(0, [row, zeros, negated, total])
-    qualcomm_partitions.leave_constants(partition, ())
+    qualcomm_partitions.leave_constants(partition, (), None)
     graph.lint()
     assert set(partition.nodes) == {row, zeros, negated, total}
     copy = elsewhere.args[1]
@@ -124,3 +126,47 @@ def test_what_is_filled_like_a_result_closes_no_circle() -> None:
     assert copy is not negated
     assert copy.args[0] is not zeros
     assert copy.args[0].args == (row, 0)
+
+
+def test_what_is_filled_like_a_result_may_be_a_result() -> None:
+    """The program's signature names its copy, and the partition loses what nothing reads."""
+    graph = Graph()
+    x = graph.placeholder("x")
+    row = graph.call_function(torch.ops.aten.select.int, (x, 0, 0))
+    ones = graph.call_function(torch.ops.aten.full_like.default, (row, 1))
+    negated = graph.call_function(torch.ops.aten.neg.default, (ones,))
+    graph.output((negated,))
+    partition = Partition(0, [row, ones, negated])
+    renamed: list[tuple[str, str]] = []
+    signature = SimpleNamespace(replace_all_uses=lambda *names: renamed.append(names))
+    qualcomm_partitions.leave_constants(partition, (), signature)
+    graph.lint()
+    [output] = graph.find_nodes(op="output")
+    [given] = output.args[0]
+    assert renamed == [("neg_default", given.name)]
+    assert set(partition.nodes) == {row}
+    assert qualcomm_partitions.has_results(partition)
+    assert not qualcomm_partitions.has_results(Partition(1, []))
+
+
+def test_placeholders_come_first() -> None:
+    """Upstream puts a constant behind what is computed of constants, and reads it there."""
+    graph = Graph()
+    stored = graph.placeholder("stored")
+    total = graph.call_function(torch.ops.aten.neg.default, (stored,))
+    number = graph.placeholder("number")
+    total.args = (number,)
+    graph.output(total)
+    module = GraphModule(nn.Module(), graph)
+    assert qualcomm_passes.PlaceholdersFirst().call(module).modified
+    graph.lint()
+    assert not qualcomm_passes.PlaceholdersFirst().call(module).modified
+
+
+def test_bounds_that_are_tensors_are_no_numbers() -> None:
+    graph = Graph()
+    x, least = graph.placeholder("x"), graph.placeholder("least")
+    clamp = graph.call_function(torch.ops.aten.clamp.Tensor, (x, least))
+    assert qualcomm_differences.bounds_of(clamp) is None
+    clamp.args = (x, -1.0, 2.0)
+    assert qualcomm_differences.bounds_of(clamp) == (-1.0, 2.0)
