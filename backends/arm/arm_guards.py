@@ -26,7 +26,11 @@ from etbuild import BuildError, LowerAgain
 from etlower import exchanged, kernels, operators
 from etlower.refusals import Refusals, Snapshot
 from etlower.replacing import replace
-from executorch.backends.arm._passes import ConvertMinMaxPass, FuseQuantizedActivationPass
+from executorch.backends.arm._passes import (
+    ConvertMinMaxPass,
+    DecomposeSqrtPass,
+    FuseQuantizedActivationPass,
+)
 from executorch.backends.arm._passes.quant_args import QuantArgs
 from executorch.backends.arm.constants import DISALLOW_TFA_META_KEY
 from executorch.backends.arm.ethosu.backend import EthosUBackend
@@ -113,9 +117,25 @@ _SMALL = frozenset({torch.int8, torch.int16, torch.uint8})
 
 def _approximates(node: torch.fx.Node) -> bool:
     """Tells whether a function of floats would be an approximation; in 8 bits it is a table."""
-    given = node.all_input_nodes
-    is_table = any("dequantize" in operators.name(value) for value in given)
-    return operators.packet(node) in _APPROXIMATE and not is_table
+    return operators.packet(node) in _APPROXIMATE and not _is_table(node)
+
+
+def _is_table(node: torch.fx.Node) -> bool:
+    return any("dequantize" in operators.name(value) for value in node.all_input_nodes)
+
+
+def _raises_oddly(node: torch.fx.Node) -> bool:
+    """Tells whether a power may be one of a number below zero, or infinite, which TOSA has not.
+
+    Norms of orders below zero have such, too. Whole exponents become products.
+    """
+    if operators.packet(node) not in ("linalg_vector_norm", "pow") or _is_table(node):
+        return False
+    exponent = node.args[1] if len(node.args) > 1 else 2
+    if isinstance(exponent, torch.fx.Node):
+        return True
+    is_norm = operators.packet(node) == "linalg_vector_norm"
+    return bool(exponent < 0 if is_norm else exponent != int(exponent))
 
 
 def _rounds(node: torch.fx.Node) -> bool:
@@ -176,7 +196,7 @@ def _gives_places(node: torch.fx.Node) -> bool:
 # What tells that TOSA computes a call otherwise than it says.
 _OTHERWISE = (
     *(_approximates, _rounds, _asks_for_zero, _divides_otherwise, _adds_by_place, _gives_places),
-    _pools_or_resizes_otherwise,
+    *(_pools_or_resizes_otherwise, _raises_oddly),
 )
 
 
@@ -188,8 +208,20 @@ def install() -> None:
     replace(TOSABackend, "_preprocess", _check_results)
     replace(ConvertMinMaxPass, "call", _leave_places)
     replace(FuseQuantizedActivationPass, "call", _keep_activations)
+    replace(DecomposeSqrtPass, "call_operator", _take_roots)
     replace(FuseDuplicateUsersPass, "_build_user_signature", _tell_apart)
     replace(ReplaceScalarWithTensorArgPass, "get_replacement", _take_constants)
+
+
+def _take_roots(inner: Any, self: Any, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+    """Writes roots of floats as `1 / rsqrt(x)`: upstream's are powers, undefined below zero."""
+    is_root = op in self.target_ops and self.allowed_to_transform(meta)
+    if not is_root or self._is_quantized_meta(meta):
+        return inner(self, op, args, kwargs, meta)
+    dialect = ops.edge.aten if isinstance(op, EdgeOpOverload) else torch.ops.aten
+    call = super(DecomposeSqrtPass, self).call_operator
+    inverse = call(dialect.rsqrt.default, (args[0],), {}, meta, updated=True)
+    return call(dialect.reciprocal.default, (inverse,), {}, meta, updated=True)
 
 
 def _leave_places(inner: Any, self: Any, graph_module: torch.fx.GraphModule) -> Any:

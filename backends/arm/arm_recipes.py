@@ -22,7 +22,7 @@ import arm_partitions
 import arm_scores
 import torch
 from arm_estimates import keep_estimates
-from etbuild import BuildError, RecipeContext, fold_constants, static_shapes
+from etbuild import BuildError, RecipeContext, fold_constants, static_shapes, write_out
 from etbuild.exact import write_out_before_quantization
 from etbuild.recipes import static_captured
 from etbuild.transposed import split_groups
@@ -134,6 +134,8 @@ def _made(
         arm_guards.fit_exchanged(partitioner)
         arm_guards.leave_rest(partitioner)
     passes = recipe.aten_transform_passes or []
+    if not recipe.quantization_recipe:
+        passes = [write_out("power_root"), *passes]
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe
 

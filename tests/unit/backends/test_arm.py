@@ -16,11 +16,12 @@ import torch.nn.functional as F
 from arm_guards import Taken
 from etbuild import BuildError, LowerAgain, Method, ModelSpec, Options, RecipeContext
 from etfast import path as fast_path
-from etlower import stages
+from etlower import operators, stages
 from etlower.progress import Progress
-from executorch.backends.arm._passes import FuseDuplicateUsersPass
+from executorch.backends.arm._passes import DecomposeSqrtPass, FuseDuplicateUsersPass
 from executorch.backends.arm._passes.quant_args import QuantArgs
 from executorch.backends.arm.tosa import partitioner
+from executorch.exir import to_edge
 from executorch.exir.dialects._ops import ops
 from torch import nn
 from torch.fx import Graph, Node
@@ -374,3 +375,39 @@ def test_calls_are_one_only_if_what_is_beside_them_is_equal(beside: str) -> None
     other.meta[beside] = 2.0
     signature = arm_guards.FuseDuplicateUsersPass()._build_user_signature
     assert signature(first) == signature(second) != signature(other)
+
+
+def _power_of(target: Any, *given: Any) -> Node:
+    graph = Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.ones(2, 3)
+    node = graph.call_function(target, (x, *given))
+    node.meta["val"] = torch.ones(2, 3)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("exponent", "takes"), [(2, True), (-1, True), (3.0, True), (1.5, False), (-0.5, False)]
+)
+def test_powers_that_tosa_leaves_undefined(exponent: float, takes: bool) -> None:
+    """Of negative numbers by fractions: Arm's reference model refuses them as it runs."""
+    power = _power_of(ops.edge.aten.pow.Tensor_Scalar, exponent)
+    assert Taken().is_node_supported({}, power) == takes
+    norm = _power_of(torch.ops.aten.linalg_vector_norm.default, exponent, [1])
+    assert Taken().is_node_supported({}, norm) == (exponent > 0)
+
+
+def test_roots_are_no_powers() -> None:
+    """Those of negative numbers are not a number; TOSA's powers of them are undefined."""
+    arm_guards.install()
+
+    class Root(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * 2).sqrt()
+
+    edge = to_edge(torch.export.export(Root(), (torch.ones(3),)))
+    graph = edge.exported_program().graph_module
+    made = DecomposeSqrtPass()(graph).graph_module
+    names = {operators.packet(node) for node in made.graph.nodes}
+    assert {"rsqrt", "reciprocal"} <= names
+    assert not {"pow", "sqrt"} & names
