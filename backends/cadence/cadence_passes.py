@@ -136,6 +136,8 @@ def _size(
         if size in read:
             sizes[size] = _call(before, torch.ops.aten.sym_size.int, *read[size])
         else:
+            if not size.args:
+                raise ValueError(f"no tensor before {before.name} has the size {size}")
             parts = [_size(before, each, sizes, read) for each in size.args]
             sizes[size] = functools.reduce(
                 lambda one, other: _call(before, _TERMS[size.func], one, other), parts

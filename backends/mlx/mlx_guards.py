@@ -28,7 +28,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import _ShapeEnvGuardError
 
 _aten = torch.ops.aten
-_OF_SIZES = (_aten._assert_scalar.default, _aten.sym_size.int)
+_LEFT_OUT = (_aten._assert_scalar.default, _aten.scalar_tensor.default, _aten.sym_size.int)
 _OF_ONE_SIZE = "MLX would compute it for the example's size only, and the size varies"
 _WINDOW = re.compile(r"(?:conv|conv_transpose|avg_pool|max_pool)(\d)d")
 _CAST = ops.edge.aten._to_copy.default
@@ -216,8 +216,8 @@ def partitioner(upstream: ModuleType) -> Any:
         def ops_to_not_decompose(self, program: ExportedProgram) -> Any:
             with _in_rows(program):
                 kept, check = super().ops_to_not_decompose(program)
-            # Parts without results stay out, and nothing decomposes these.
-            return [each for each in kept if each not in _OF_SIZES], check
+            # Parts without results stay out, as constants do, and nothing decomposes these.
+            return [each for each in kept if each not in _LEFT_OUT], check
 
         def generate_partitions(self, edge_program: ExportedProgram) -> Any:
             return [part for part in super().generate_partitions(edge_program) if _gives(part)]
@@ -489,7 +489,8 @@ def _fits(padding: Any, dilation: Any, weight: Node) -> bool:
 
 _OF_FLOATS = frozenset(
     {
-        *("_log_softmax", "_softmax", "addmm", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d"),
+        *("_log_softmax", "_softmax", "addmm", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+        *("baddbmm", "bmm", "conv1d", "conv2d", "conv3d"),
         *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"),
         *("linalg_vector_norm", "linear", "logsumexp", "matmul", "mean", "mm", "std", "var"),
     }

@@ -12,6 +12,7 @@ import torch
 from executorch.exir.dialects._ops import ops
 from torch.export import ExportedProgram
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from etlower import partition_tags
 
@@ -48,7 +49,7 @@ def fit(program: ExportedProgram, min_rank: int = 0) -> None:
         if not any(tag is not None for tag in (own, *others)) or not others:
             continue
         value = node.meta["val"]
-        if not value.is_contiguous():
+        if not _lies_in_rows(value):
             _fit_order(node, own, readers)
         elif value.dim() < min_rank:
             _fit_rank(node, own, readers)
@@ -56,6 +57,17 @@ def fit(program: ExportedProgram, min_rank: int = 0) -> None:
         if before is not after:
             signature.replace_all_uses(before.name, after.name)
     program.graph_module.recompile()
+
+
+def _lies_in_rows(value: torch.Tensor) -> bool:
+    """Tells whether a tensor lies in rows; sizes that follow from values say nothing of that.
+
+    Kernels write rows of them whatever order torch gives them (`nonzero`).
+    """
+    try:
+        return value.is_contiguous()
+    except GuardOnDataDependentSymNode:
+        return True
 
 
 def _keep_sizes(program: ExportedProgram) -> None:

@@ -63,6 +63,11 @@ def lowered(
         (lambda x: (x * 2).copy_(x.amax()), "copy"),
         (lambda x: x.int().copy_(x * 2), "copy"),
         (lambda x: F.avg_pool2d(x[0], 2), "avg_pool2d"),
+        # Whole numbers are cut off.
+        (lambda x: F.avg_pool2d(x.long(), 2), "avg_pool2d"),
+        # Nothing but a constant, and sizes that follow from values.
+        (lambda x: (torch.scalar_tensor(3.0), x + 1), "scalar_tensor"),
+        (lambda x: (x > 0).nonzero(), "nonzero"),
         (lambda x: F.conv1d(x[0, 0], torch.ones(2, 4, 3)), "convolution"),
         (lambda x: F.linear(x.long(), torch.ones(2, 6, dtype=torch.int64)), "mm"),
         (lambda x: (x > 0).cumsum(1) * 2, "cumsum"),
