@@ -1,4 +1,4 @@
-"""What QNN's recipes refuse before a lowering, and write in a way that QNN's passes take."""
+"""Calls that QNN's recipes refuse before a lowering, or write in a way that QNN's passes take."""
 
 from __future__ import annotations
 
