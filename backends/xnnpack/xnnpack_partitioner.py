@@ -119,7 +119,7 @@ def _computes_bytes(node: Node) -> bool:
 def _leave_copies(graph: Graph) -> None:
     """Leaves out copies that XNNPACK's lowering fails with.
 
-    It drops copies, and a delegate cannot hand out a tensor twice, or one that it was given.
+    It drops copies of what a part computes, and a delegate cannot hand out a tensor twice.
     """
     for node in graph.nodes:
         tag = partition_tags.of(node)
@@ -129,9 +129,8 @@ def _leave_copies(graph: Graph) -> None:
         if source.meta["val"].dim_order() != node.meta["val"].dim_order():
             continue
         own = [user for user in node.users if partition_tags.of(user) == tag]
-        is_given = partition_tags.of(source) != tag
         is_handed_out = any(partition_tags.of(user) != tag for user in source.users)
-        if len(own) < len(node.users) and (is_given or is_handed_out):
+        if len(own) < len(node.users) and is_handed_out:
             for user in own:
                 user.replace_input_with(node, source)
             del node.meta[partition_tags.TAG]

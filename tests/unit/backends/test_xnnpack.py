@@ -229,7 +229,7 @@ def _copies(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     ("function", "shape"),
     [
         (_copies, (3, 4)),
-        (lambda x: (x.clone(), x + 1), (3, 4)),
+        (lambda x: (x.clone(), x.clone(), x.clone() + 1, x + 1), (3, 4)),
         (lambda x: (x.relu()[..., None] * 2, x[None].sigmoid()), (1, 2, 1, 2, 1, 2)),
         (lambda x: (x.sum().softmax(0), F.hardtanh(x, -0.3)), (3, 4)),
     ],
