@@ -243,7 +243,8 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
         with replaced((upstream, "OpenvinoOperatorsSupport", Supported)):
             result = super().partition(exported_program)
         _exchange_floats(exported_program)
-        _give_once(exported_program)
+        with exchanged.results_named(exported_program):
+            _give_once(exported_program)
         exchanged.fit(exported_program, min_rank=1)
         return result
 

@@ -6,7 +6,7 @@ import logging
 
 import torch
 import xnnpack_circles
-from etlower import operators, partition_tags
+from etlower import exchanged, operators, partition_tags
 from etlower.replacing import replaced
 from executorch.backends.xnnpack.partition.config import xnnpack_config
 from executorch.backends.xnnpack.partition.config.xnnpack_config import XNNPartitionerConfig
@@ -52,9 +52,10 @@ class GuardedXnnpackPartitioner(XnnpackPartitioner):
         with replaced(*checks):
             result = super().partition(exported_program)
         xnnpack_circles.split(result)
-        _convert_at_borders(exported_program.graph)
-        _leave_copies(exported_program.graph)
-        _split_dequantized(exported_program.graph)
+        with exchanged.results_named(exported_program):
+            _convert_at_borders(exported_program.graph)
+            _leave_copies(exported_program.graph)
+            _split_dequantized(exported_program.graph)
         return result
 
 

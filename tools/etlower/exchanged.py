@@ -6,6 +6,7 @@ get a dimension, before a part and behind it. Parts give no sizes; the program c
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -28,6 +29,21 @@ def fit(program: ExportedProgram, min_rank: int = 0) -> None:
       program: whose nodes have the tags of their partitions.
       min_rank: 1: a tensor without dimensions gets one, too.
     """
+    with results_named(program):
+        _fit(program, min_rank)
+    program.graph_module.recompile()
+
+
+def results_named(program: ExportedProgram) -> AbstractContextManager[None]:
+    """Has the signature of a program follow its results, where other nodes become them.
+
+    A result and the new value of a state are known by the names of their nodes.
+    """
+    hook = program.graph_signature.get_replace_hook()
+    return program.graph_module._set_replace_hook(hook)  # type: ignore[no-any-return]
+
+
+def _fit(program: ExportedProgram, min_rank: int) -> None:
     _keep_sizes(program)
     signature = program.graph_signature
     # Parts get them as they are.
@@ -36,8 +52,6 @@ def fit(program: ExportedProgram, min_rank: int = 0) -> None:
         *signature.inputs_to_buffers,
         *signature.inputs_to_lifted_tensor_constants,
     }
-    [output] = program.graph.find_nodes(op="output")
-    given = list(output.all_input_nodes)
     for node in list(program.graph.nodes):
         if node.name in constants or not isinstance(node.meta.get("val"), torch.Tensor):
             continue
@@ -53,10 +67,6 @@ def fit(program: ExportedProgram, min_rank: int = 0) -> None:
             _fit_order(node, own, readers)
         elif value.dim() < min_rank:
             _fit_rank(node, own, readers)
-    for before, after in zip(given, output.all_input_nodes, strict=True):
-        if before is not after:
-            signature.replace_all_uses(before.name, after.name)
-    program.graph_module.recompile()
 
 
 def _lies_in_rows(value: torch.Tensor) -> bool:
@@ -86,8 +96,6 @@ def _keep_sizes(program: ExportedProgram) -> None:
                 made = graph.node_copy(node)
             made.meta = partition_tags.without(node)
             _read(node, made, others)
-            if any(user.op == "output" for user in others):
-                program.graph_signature.replace_all_uses(node.name, made.name)
         if not node.users:
             graph.erase_node(node)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,28 @@ def test_layers_of_computed_weights_over_permuted_rows(recipe: str, tmp_path: Pa
     net, x = SlicedWeight(), torch.randn(2, 8, 5)
     for got, expected in zip(outputs(net, (x,), recipe, tmp_path), net(x), strict=True):
         assert (got - expected).norm() < 0.02 * expected.norm()
+
+
+class Ring(torch.nn.Module):
+    """The last frames, which a convolution reads, as state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv1d(4, 4, 3, padding=1)
+        self.register_buffer("frames", torch.zeros(1, 6, 4))
+
+    def forward(self, frame: torch.Tensor) -> torch.Tensor:
+        frames = torch.cat([torch.roll(self.frames, -1, 1)[:, :-1], frame[:, None]], 1)
+        self.frames.copy_(frames)
+        return F.relu(self.conv(frames.mT)).mean(-1)
+
+
+def test_state_that_has_a_scale(tmp_path: Path) -> None:
+    """Its new value is what a part reads, converted for both; upstream knows it by name."""
+    net, frame = Ring(), torch.randn(1, 4)
+    [got] = outputs(copy.deepcopy(net), (frame,), "int8_static_per_channel", tmp_path)
+    expected = net(frame)
+    assert (got - expected).norm() < 0.02 * expected.norm()
 
 
 def test_maxima(tmp_path: Path) -> None:
