@@ -36,6 +36,12 @@ def is_counted_otherwise(node: Node) -> bool:
         is_even = amounts[::2] == amounts[1::2]
         is_averaged = any(operators.packet(user) == "avg_pool2d" for user in node.users)
         return not is_even or is_averaged or _pads_beyond(node)
+    if packet == "convolution" and node.args[6]:
+        # It mixes up the scales of channels in groups, but for a channel each.
+        groups = node.args[8]
+        return bool(1 < groups < node.args[1].meta["val"].shape[0])
+    if packet in ("mean", "sum"):
+        return _sums_products(node)
     if packet == "linear":
         # The compiler never ends on a single number.
         return bool(node.args[0].meta["val"].numel() == 1)
@@ -67,6 +73,23 @@ def _gates_norm(node: Node) -> bool:
             return False
         source = source.args[0]
     return False
+
+
+def _sums_products(node: Node) -> bool:
+    """Tells whether a row of products is summed up, which QNN makes a product of matrices.
+
+    It leaves out a ReLU between the two, and has 8 bits where 16 are meant.
+    """
+    source = node.args[0]
+    rank = source.meta["val"].dim()  # type: ignore[union-attr]
+    dims = node.args[1] if len(node.args) > 1 else None
+    if not isinstance(dims, list | tuple) or {int(each) % rank for each in dims} != {rank - 1}:
+        return False
+    is_bounded = bounds_of(source) is not None or operators.packet(source) == "relu"
+    if is_bounded:
+        source = source.args[0]  # type: ignore[union-attr]
+    is_wide = node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE
+    return operators.packet(source) == "mul" and (is_bounded or is_wide)
 
 
 def _pads_beyond(node: Node) -> bool:

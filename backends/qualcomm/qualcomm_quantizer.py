@@ -5,8 +5,13 @@ numbers wrong: what follows from weights and constants alone is computed before,
 of a weight that attention to another sequence has. Calls of one layer get biases of their own, as
 they have scales of their own. Averages over windows are written so that QNN's compiler does not
 split them with a scale that is too small, and in 16 bits SiLU so that it does not fuse it.
+Groups of transposed convolutions become convolutions, as QNN mixes up the scales of their channels.
 Upstream's quantizer also takes whole numbers beside floats, which its lowering then gives other
 types; here they stay whole.
+
+Scales of weights that are small beside others of their layer, or zero, are too small: QNN computes
+something else, and a bias, which has the scale of the weight times that of the input, is cut off at
+32 bits. `enlarge_scales` makes them larger, by little beside what the result's scale shows.
 
 What a mask hides from a softmax, upstream gives the value -255, or -65535 in 16 bits, and one scale
 with the scores, which then have steps of 1. Here the scale ends `_BELOW` below the least score that
@@ -24,10 +29,16 @@ import torch
 from etbuild import fold_constants
 from etbuild.biases import own_biases
 from etbuild.exact import write_out_before_quantization
+from etbuild.transposed import split_groups
 from etlower.annotations import infinite
 from executorch.backends.qualcomm.quantizer.observers.concat_observer import ConcatObserver
 from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
-from torchao.quantization.pt2e import MinMaxObserver
+from torchao.quantization.pt2e import (
+    DerivedObserverOrFakeQuantize,
+    FakeQuantizeBase,
+    MinMaxObserver,
+    ObserverBase,
+)
 
 # With activations of 16 bits.
 _WIDE = (QuantDtype.use_16a8w, QuantDtype.use_16a4w, QuantDtype.use_16a16w)
@@ -43,6 +54,11 @@ _HIDDEN = -255.0
 _BELOW = 16.0
 # What is so far below the largest score counts as hidden.
 _FAR = 24.0
+# Steps of a bias at most: what is added to it has 32 bits, too.
+_STEPS = 2.0**28
+# The scales of a layer's input and weight over that of its result are at least that. QNN fails
+# below 2 ** -24.
+_LEAST_FACTOR = 2.0**-22
 
 
 class Quantizer(QnnQuantizer):
@@ -50,6 +66,7 @@ class Quantizer(QnnQuantizer):
 
     def transform_for_annotation(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
         """Prepares a captured graph; see upstream's class."""
+        split_groups(model, least_channels=2)
         fold_constants(model)
         own_biases(model)
         wide = ("swish",) if self.default_quant_config.quant_dtype in _WIDE else ()
@@ -86,6 +103,61 @@ class Quantizer(QnnQuantizer):
                 for annotation, source in _annotations_of(node):
                     _observe_scores(annotation, source, *dims)
         graph_module.recompile()
+
+
+def enlarge_scales(model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Gives weights scales with which QNN computes their layers.
+
+    Args:
+      model: with observers that have seen the calibration.
+
+    Returns:
+      The same.
+    """
+    for node in model.graph.nodes:
+        if node.op != "call_function" or not _name(node).startswith(("conv", "linear")):
+            continue
+        x, weight, *bias = (_module_of(model, each) for each in node.args[:3])
+        result = _observer_behind(model, node)
+        if not isinstance(weight, ObserverBase | FakeQuantizeBase) or x is None:
+            continue
+        scales, zeros = weight.calculate_qparams()
+        given, _ = x.calculate_qparams()
+        least = torch.zeros_like(scales)
+        if result is not None:
+            least = torch.maximum(least, result.calculate_qparams()[0] / given * _LEAST_FACTOR)
+        if bias and isinstance(bias[0], DerivedObserverOrFakeQuantize):
+            value = operator.attrgetter(str(node.args[2].args[0].target))(model).detach().abs()
+            least = torch.maximum(least, _by_scale(value, scales) / given / _STEPS)
+        if (least > scales).any():
+            enlarged = torch.maximum(least, scales).to(scales.dtype)
+            weight.calculate_qparams = lambda *_, made=(enlarged, zeros), **__: made
+    return model
+
+
+def _module_of(model: torch.fx.GraphModule, node: Any) -> Any:
+    is_call = isinstance(node, torch.fx.Node) and node.op == "call_module"
+    return model.get_submodule(str(node.target)) if is_call else None
+
+
+def _observer_behind(model: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
+    """The observer of a result, or of what is fused with it."""
+    for user in node.users:
+        found = _module_of(model, user)
+        if found is None and user.op == "call_function" and len(node.users) == 1:
+            found = _observer_behind(model, user)
+        if found is not None:
+            return found
+    return None
+
+
+def _by_scale(values: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """The largest value of a bias for each scale of a weight."""
+    channels, of_weight = values.numel(), scales.numel()
+    if of_weight % channels == 0:  # Blocks of a channel have scales of their own.
+        return values.repeat_interleave(of_weight // channels).reshape(scales.shape)
+    # Channels of one place in the groups of a transposed convolution share one.
+    return values.reshape(-1, of_weight).amax(0).reshape(scales.shape)
 
 
 class _Joined(ConcatObserver):

@@ -81,6 +81,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
     from executorch.backends.qualcomm.utils.utils import qnn_edge_config
     from qualcomm_passes import BoundedExponents, BoundsInScale, PlaceholdersFirst, SameIntegers
+    from qualcomm_quantizer import enlarge_scales
 
     qualcomm_compiler.install()
     chip = _chip(ctx, soc_model)
@@ -114,6 +115,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         quantization_recipe=QuantizationRecipe(
             quantizers=[quantizer(chip, precision)],
             pre_prepare_passes=[static_captured(ctx.label, "QNN")],
+            pre_convert_passes=[enlarge_scales],
         )
         if precision
         else None,

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 MOST_GROUPS = 16
 
 
-def split_groups(graph: GraphModule) -> GraphModule:
+def split_groups(graph: GraphModule, least_channels: int = 1) -> GraphModule:
     """Writes out transposed convolutions in groups: a pass for `QuantizationRecipe`.
 
     Each group becomes a convolution with its part of the weight.
 
     Args:
       graph: of ATen operators, before it is quantized; it is changed.
+      least_channels: groups that take less of the input stay.
     """
     import torch
 
@@ -35,6 +36,8 @@ def split_groups(graph: GraphModule) -> GraphModule:
         if not 1 < groups <= MOST_GROUPS:
             continue
         x, weight, bias, *settings = given
+        if weight.meta["val"].shape[0] < groups * least_channels:
+            continue
         with graph.graph.inserting_before(node):
             parts = [
                 _call(node, node.target, *of_group, *_of_one_group(settings))

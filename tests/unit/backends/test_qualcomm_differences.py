@@ -11,12 +11,21 @@ import torch
 import torch.nn.functional as F
 from etbuild import BuildError
 from etlower import operators
+from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_QUANT_MAX
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
+from qualcomm_counted import is_counted_otherwise
 from qualcomm_differences import becomes_whole, is_computed_otherwise
 from qualcomm_floats import OneZero, RoundedResults
+from qualcomm_quantizer import enlarge_scales
 from qualcomm_refusals import for_qnn
+from torch.fx import Node
+from torchao.quantization.pt2e import (
+    DerivedObserverOrFakeQuantize,
+    MinMaxObserver,
+    PerChannelMinMaxObserver,
+)
 
 PICTURE = torch.randn(1, 4, 6, 8)
 
@@ -251,3 +260,90 @@ def test_results_are_rounded_for_what_jumps(calls: list[tuple[Any, ...]], is_rou
     RoundedResults()(torch.fx.GraphModule(torch.nn.Module(), graph))
     casts = [n.kwargs["dtype"] for n in graph.nodes if operators.packet(n) == "_to_copy"]
     assert casts == [torch.float16, torch.float32] * is_rounded
+
+
+def with_scales(function: Callable[..., Any], width: int, *inputs: torch.Tensor) -> list[Node]:
+    """Calls of a function's edge program, whose results have a scale of so many steps."""
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    program = to_edge(exported(function, *inputs), compile_config=config).exported_program()
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    for node in calls:
+        node.meta[QCOM_QUANT_ATTRS] = {QCOM_QUANT_MAX: width}
+    return calls
+
+
+FACTORS = torch.rand(8)
+
+
+@pytest.mark.parametrize(
+    ("function", "width", "differs"),
+    [
+        (lambda x: (x * FACTORS).relu().sum(-1), 255, True),
+        (lambda x: (x * FACTORS).relu().sum(1), 255, False),
+        (lambda x: (x * FACTORS).sum(-1), 255, False),
+        (lambda x: (x * FACTORS).sum(-1), 65535, True),
+        (lambda x: (x * FACTORS).mean(-1), 65535, True),
+        (lambda x: (x + FACTORS).sum(-1), 65535, False),
+        (lambda x: F.conv_transpose2d(x, torch.rand(4, 3, 2, 2), groups=2), 255, True),
+        (lambda x: F.conv_transpose2d(x, torch.rand(4, 3, 2, 2), groups=4), 255, False),
+        (lambda x: F.conv_transpose2d(x, torch.rand(4, 3, 2, 2)), 255, False),
+    ],
+)
+def test_differences_of_quantized_calls(
+    function: Callable[..., Any], width: int, differs: bool
+) -> None:
+    """QNN makes products of matrices of some sums, and mixes up scales of grouped channels."""
+    checked = {"convolution", "mean", "sum"}
+    calls = [n for n in with_scales(function, width, PICTURE) if operators.packet(n) in checked]
+    assert [is_counted_otherwise(node) for node in calls] == [differs]
+
+
+class Observed(torch.nn.Module):
+    """A layer with observers of its input, weight, bias and result, as upstream's quantizer has."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.register_parameter("weight", layer.weight)
+        self.register_parameter("bias", layer.bias)
+        wide = {"quant_min": 0, "quant_max": 65535, "dtype": torch.int32, "eps": 2**-32}
+        self.x, self.result = MinMaxObserver(**wide), MinMaxObserver(**wide)
+        self.of_weight = PerChannelMinMaxObserver(
+            dtype=torch.int8, qscheme=torch.per_channel_symmetric, eps=2**-32
+        )
+
+        def derive(observers: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+            (given, _), (weight, zeros) = (each.calculate_qparams() for each in observers)
+            return given * weight, zeros
+
+        observers = [self.x, self.of_weight]
+        self.of_bias = DerivedObserverOrFakeQuantize(torch.int32, observers, derive)
+        graph = torch.fx.Graph()
+        x = graph.call_module("x", (graph.placeholder("given"),))
+        weight = graph.call_module("of_weight", (graph.get_attr("weight"),))
+        bias = graph.call_module("of_bias", (graph.get_attr("bias"),))
+        made = graph.call_function(torch.ops.aten.linear.default, (x, weight, bias))
+        graph.output(graph.call_module("result", (graph.call_function(torch.relu, (made,)),)))
+        self.graph = graph
+
+
+def test_scales_of_small_weights() -> None:
+    """A bias in them has 32 bits, and the factor to the result's scale 22."""
+    layer = torch.nn.Linear(8, 4)
+    with torch.no_grad():
+        layer.weight[1] = 0
+        layer.weight[2] *= 1e-6
+        layer.bias[2] = 0
+        layer.bias[1] = 30
+    observed = Observed(layer)
+    module = torch.fx.GraphModule(observed, observed.graph)
+    module(torch.randn(64, 8))
+    before, _ = observed.of_weight.calculate_qparams()
+    enlarge_scales(module)
+    after, _ = observed.of_weight.calculate_qparams()
+    assert torch.equal(before[[0, 3]], after[[0, 3]])
+    (given, _), (result, _) = (o.calculate_qparams() for o in (observed.x, observed.result))
+    assert (layer.bias.abs() / (after * given)).max() < 2**31
+    assert (after * given / result).min() >= 2**-22 * 0.999
+    # What a step of the weight makes of the largest input is little of the result.
+    assert after[2] * given * 65535 < 0.5 * result
+    assert after[1] * given * 65535 < 30 * 2**-11

@@ -39,6 +39,14 @@ def test_other_groups_stay(groups: int) -> None:
     assert str(split_groups(graph).graph) == before
 
 
+@pytest.mark.parametrize("groups", [2, 4])
+def test_groups_of_few_channels_stay(groups: int) -> None:
+    net = nn.ConvTranspose2d(4, 8, 3, groups=groups).eval()
+    graph = torch.export.export(net, (torch.randn(1, 4, 4, 4),)).module(check_guards=False)
+    calls = [n for n in split_groups(graph, 2).graph.nodes if "conv_transpose" in str(n.target)]
+    assert len(calls) == (2 if groups == 2 else 1)
+
+
 @pytest.mark.parametrize("batch", [(), (2,)])
 @pytest.mark.parametrize("dims", [1, 2])
 @pytest.mark.parametrize(
