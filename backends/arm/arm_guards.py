@@ -25,7 +25,7 @@ import torch
 from etbuild import BuildError, LowerAgain
 from etlower import exchanged, kernels, operators
 from etlower.refusals import Refusals, Snapshot
-from etlower.replacing import replace
+from etlower.replacing import replace, replaced
 from executorch.backends.arm._passes import (
     ConvertMinMaxPass,
     DecomposeSqrtPass,
@@ -37,6 +37,7 @@ from executorch.backends.arm.ethosu.backend import EthosUBackend
 from executorch.backends.arm.operator_support.tosa_supported_operators import (
     SupportedTOSAOperatorCheck,
 )
+from executorch.backends.arm.tosa import partitioner as tosa_partitioner
 from executorch.backends.arm.tosa.backend import TOSABackend
 from executorch.backends.arm.vgf.backend import VgfBackend
 from executorch.backends.arm.vgf.model_converter import find_model_converter_binary
@@ -48,7 +49,7 @@ from executorch.exir.dialects._ops import ops
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.pass_base import ExportPass
 from torch.export.graph_signature import InputKind
-from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.passes.operator_support import OperatorSupportBase, any_chain, chain
 from tosa import TosaGraph
 from tosa.DType import DType
 
@@ -138,6 +139,22 @@ def _raises_oddly(node: torch.fx.Node) -> bool:
     return bool(exponent < 0 if is_norm else exponent != int(exponent))
 
 
+def _interpolates(node: torch.fx.Node) -> bool:
+    """Tells whether TOSA has too few places of a steep function, between which lie 16 bits."""
+    packet = operators.packet(node)
+    if packet not in _STEEP and (packet != "pow" or not _is_below_one(node.args[1])):
+        return False
+    return _is_table(node) and any(torch.int16 in value.args for value in node.all_input_nodes)
+
+
+def _is_below_one(exponent: Any) -> bool:
+    return isinstance(exponent, int | float) and exponent < 1
+
+
+# Near zero they are 35 dB off. A norm's `rsqrt` is of variances, which seldom are.
+_STEEP = frozenset({"log", "reciprocal", "sqrt"})
+
+
 def _rounds(node: torch.fx.Node) -> bool:
     """Tells whether a cast of fractions would round them, where torch cuts them off."""
     results, given = operators.values(node), operators.inputs(node)
@@ -195,8 +212,8 @@ def _gives_places(node: torch.fx.Node) -> bool:
 
 # What tells that TOSA computes a call otherwise than it says.
 _OTHERWISE = (
-    *(_approximates, _rounds, _asks_for_zero, _divides_otherwise, _adds_by_place, _gives_places),
-    *(_pools_or_resizes_otherwise, _raises_oddly),
+    *(_approximates, _interpolates, _rounds, _asks_for_zero, _divides_otherwise, _adds_by_place),
+    *(_gives_places, _pools_or_resizes_otherwise, _raises_oddly),
 )
 
 
@@ -298,7 +315,9 @@ def leave_rest(partitioner: Any) -> None:
                 return check is None or bool(check(node))
             call = (operators.name(node), str([tuple(x.shape) for x in operators.inputs(node)]))
             # With operators of the edge dialect upstream asks once more what is left of them.
-            if isinstance(node.target, EdgeOpOverload) and node.target._op in kept:
+            is_left = isinstance(node.target, EdgeOpOverload)
+            # Operators that VGF has shaders for are listed in the edge dialect themselves.
+            if is_left and (node.target._op in kept or node.target in kept):
                 if _has_kernel(node.target._op):
                     return False
                 if call not in decomposed:
@@ -319,7 +338,8 @@ def _has_kernel(op: Any) -> bool:
 def fit_exchanged(partitioner: Any) -> None:
     """Has parts get and give rows, and no value twice; VGF's have a dimension at least.
 
-    What upstream makes of other orders is right for some sizes.
+    What upstream makes of other orders is right for some sizes. Operators that VGF has shaders for
+    pass the checks of the others, too, which upstream asks for them in vain.
 
     Args:
       partitioner: upstream's.
@@ -327,8 +347,12 @@ def fit_exchanged(partitioner: Any) -> None:
     inner = partitioner.partition
     is_vgf = partitioner.delegation_spec.backend_id == VgfBackend.__name__
 
+    def with_checks(*checks: Any) -> Any:
+        return chain(*partitioner.additional_checks or [], any_chain(*checks))
+
     def partition(program: Any) -> Any:
-        result = inner(program)
+        with replaced((tosa_partitioner, "any_chain", with_checks)):
+            result = inner(program)
         exchanged.fit(result.tagged_exported_program, min_rank=int(is_vgf))
         arm_results.give_once(result.tagged_exported_program)
         return result

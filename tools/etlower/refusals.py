@@ -10,6 +10,7 @@ A beginning has all operators up to one of them; those whose results the rest re
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ from etlower import operators
 
 # Operators of a model that a compiler fails on, one after the other, until the build fails.
 _MOST = 24
+# Programs may print more behind it.
+_ERROR = re.compile(r"\berror\b", re.IGNORECASE)
 
 
 class Refusals:
@@ -69,6 +72,7 @@ class Refusals:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         # Not a heading of what a compiler printed: "Stdout:".
         said = [line for line in lines if line.strip() and not line.rstrip().endswith(":")] or lines
+        said = [line for line in said if _ERROR.search(line)] or said
         names = {operators.name(each) for each in before.graph.nodes}
         own = sorted(n.removeprefix("aten.") for n in names if n.startswith("aten."))
         return BuildError(f"a part with {', '.join(own)}: {said[-1].strip().rstrip('.')}.")

@@ -198,9 +198,54 @@ def test_what_was_kept_whole_and_is_left() -> None:
     x.meta["val"] = torch.empty(1, 2, 4, 4)
     assert check(graph.call_function(aten.pad.default, (x, [1, 1], "reflect")))
     assert not check(graph.call_function(ops.edge.aten.grid_sampler_2d.default, (x, x, 0, 0, True)))
+    # VGF lists it in the edge dialect.
+    kept[0] = ops.edge.aten.grid_sampler_2d.default
+    assert not check(graph.call_function(ops.edge.aten.grid_sampler_2d.default, (x, x, 0, 0, True)))
     with pytest.raises(LowerAgain):
         check(graph.call_function(ops.edge.aten.pad.default, (x, [1, 1], "reflect")))
     assert not check(graph.call_function(aten.pad.default, (x, [1, 1], "reflect")))
+
+
+def test_operators_with_shaders_are_checked() -> None:
+    """Upstream gives them to VGF's converter again, which fails on them."""
+
+    class Sampled(nn.Module):
+        def forward(self, x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+            return nn.functional.grid_sample(x, grid, align_corners=True)
+
+    inputs = torch.randn(1, 2, 4, 4), torch.randn(1, 4, 4, 2)
+    program = to_edge(torch.export.export(Sampled(), inputs)).exported_program()
+    recipe = arm_recipes.vgf_fp(RecipeContext(Options({}, "//:r"), "//:r"))
+    [partitioner] = recipe.lowering_recipe.partitioners
+    assert partitioner.partition(program).partition_tags
+    [check] = partitioner.additional_checks
+    check._refused = SimpleNamespace(has=lambda node: "grid_sampler" in node.name)
+    for node in program.graph.nodes:
+        node.meta.pop("delegation_tag", None)
+    assert not partitioner.partition(program).partition_tags
+
+
+@pytest.mark.parametrize(
+    ("target", "rest", "dtype", "is_taken"),
+    [
+        ("log.default", (), torch.int16, False),
+        ("log.default", (), torch.int8, True),
+        ("pow.Tensor_Scalar", (0.5,), torch.int16, False),
+        ("pow.Tensor_Scalar", (2,), torch.int16, True),
+        ("exp.default", (), torch.int16, True),
+    ],
+)
+def test_tables_of_16_bits(target: str, rest: Any, dtype: torch.dtype, is_taken: bool) -> None:
+    """A table has 513 places, and a straight line between two of them."""
+    packet, _, overload = target.partition(".")
+    decomposed = ops.edge.quantized_decomposed.dequantize_per_tensor.default
+    graph = Graph()
+    x = graph.placeholder("x")
+    floats = graph.call_function(decomposed, (x, 0.1, 0, -128, 127, dtype))
+    call = graph.call_function(getattr(getattr(ops.edge.aten, packet), overload), (floats, *rest))
+    x.meta["val"] = torch.zeros(4, dtype=dtype)
+    floats.meta["val"] = call.meta["val"] = torch.zeros(4)
+    assert Taken().is_node_supported({}, call) == is_taken
 
 
 def test_a_missing_converter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
