@@ -26,6 +26,8 @@ _OF_VALUES = frozenset(
         *("GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound"),
     }
 )
+# Of an error's text.
+_MOST_LETTERS = 300
 # Of upstream's, on sizes without a bound when memory is planned.
 _UNBOUNDED = (
     *("Cannot evaluate a finite upper bound", "does not fit in 64 bits"),
@@ -211,6 +213,14 @@ def check_eager(name: str, module: Any, method: Method, label: str) -> None:
         with torch.no_grad():
             module(*method.example_inputs)
     except Exception as error:
+        if module is not method.module and _runs(method):
+            said = " ".join(str(error).partition("\n")[0].split())[:_MOST_LETTERS].rstrip(".: ")
+            raise BuildError(
+                f'{label}: the method "{name}" fails once the recipe has quantized the weights of '
+                f"its layers{_line_of(error)}: {type(error).__name__}: {said}.",
+                "Layers whose weight the model reads outside of them, too, stay in float with "
+                "another recipe for them (overrides of et_recipe).",
+            ) from error
         shapes = ", ".join(
             f"{tuple(v.shape)} {str(v.dtype).removeprefix('torch.')}"
             if isinstance(v, torch.Tensor)
@@ -222,6 +232,22 @@ def check_eager(name: str, module: Any, method: Method, label: str) -> None:
             f"{type(error).__name__}: {error}",
             "Correct example_inputs, or the model's forward.",
         ) from error
+
+
+def _runs(method: Method) -> bool:
+    try:
+        with torch.no_grad():
+            method.module(*method.example_inputs)
+    except Exception:
+        return False
+    return True
+
+
+def _line_of(error: Exception) -> str:
+    """The line of a model that an error came from: " (net.py:12)"; empty: it is not known."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "site-packages" not in f.filename and f.filename != __file__]
+    return f" ({os.path.basename(own[-1].filename)}:{own[-1].lineno})" if own else ""
 
 
 def _check_constants(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from etbuild import BuildError, Method
+from etlower.methods import check_eager
 from quiet_torch import lowered
 from torch.nn import functional as F
 
@@ -141,3 +142,19 @@ def test_a_size_of_one_that_is_right() -> None:
     inputs = (torch.randn(4, 3), torch.randn(2, 3))
     lowered({"forward": Method(net, inputs, dynamic_shapes=({0: size}, None))})
     assert net.calls.item() == 0
+
+
+class Refusing(torch.nn.Module):
+    """Stands for a net whose layer's quantized weight has no transposition."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError("no aten.t")
+
+
+def test_what_fails_with_quantized_weights_is_told_from_what_fails() -> None:
+    """The example inputs of a model that runs need no correction."""
+    net, inputs = torch.nn.Linear(2, 2), (torch.randn(1, 2),)
+    with pytest.raises(BuildError, match=r"quantized the weights .*\(test_methods\.py:\d+\): NotI"):
+        check_eager("forward", Refusing(), Method(net, inputs), "//m:net")
+    with pytest.raises(BuildError, match="does not run on its example inputs"):
+        check_eager("forward", Refusing(), Method(Refusing(), inputs), "//m:net")
