@@ -36,7 +36,7 @@ def split_groups(graph: GraphModule, least_channels: int = 1) -> GraphModule:
         if not 1 < groups <= MOST_GROUPS:
             continue
         x, weight, bias, *settings = given
-        if weight.meta["val"].shape[0] < groups * least_channels:
+        if least_channels > 1 and weight.meta["val"].shape[0] < groups * least_channels:
             continue
         with graph.graph.inserting_before(node):
             parts = [
