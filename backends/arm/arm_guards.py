@@ -232,8 +232,8 @@ def install() -> None:
 
 def _take_roots(inner: Any, self: Any, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
     """Writes roots of floats as `1 / rsqrt(x)`: upstream's are powers, undefined below zero."""
-    is_root = op in self.target_ops and self.allowed_to_transform(meta)
-    if not is_root or self._is_quantized_meta(meta):
+    is_root = isinstance(op, EdgeOpOverload) and op in self.target_ops
+    if not is_root or not self.allowed_to_transform(meta) or self._is_quantized_meta(meta):
         return inner(self, op, args, kwargs, meta)
     dialect = ops.edge.aten if isinstance(op, EdgeOpOverload) else torch.ops.aten
     call = super(DecomposeSqrtPass, self).call_operator
