@@ -57,13 +57,13 @@ def export(
     _check_dropout(name, program, label)
     _check_scale(name, program, label)
     inputs = bounds.exported(program)
-    program = _transformed(name, program, recipe, noted)
+    with size_questions.answered_for_all(program.graph):
+        program = _transformed(name, program, recipe, noted)
     bounds.check_export(inputs, bounds.exported(program), name, label)
     _make_tuples_plain(program)
     return program
 
 
-@size_questions.answered_for_all()
 def _transformed(
     name: str,
     program: torch.export.ExportedProgram,

@@ -149,7 +149,7 @@ def _quantize_module(
     # Some backends want weights as they were, with the operators that quantize them. Upstream's
     # QuantizationRecipe has no field for it; a recipe of theirs may have.
     fold = getattr(quantization, "fold_quantize", True)
-    with size_questions.answered_for_all():
+    with size_questions.answered_for_all(module_of_graph.graph):
         module_of_graph = _passed(module_of_graph, quantization.pre_convert_passes)
         converted = convert_pt2e(module_of_graph, fold_quantize=fold)
         return _passed(converted, quantization.post_convert_passes)
@@ -174,7 +174,7 @@ def prepared(name: str, module: Any, method: Method, recipe: ExportRecipe, label
         # Training would change the model, which what was trained is compared with.
         module = deep_copy(module, {}).train()
     captured = _captured(name, module, method, label)
-    with size_questions.answered_for_all():
+    with size_questions.answered_for_all(captured.graph):
         captured = _passed(captured, quantization.pre_prepare_passes)
         graph = prepare_qat_pt2e(captured, _quantizer(stage, quantization))
         graph = _passed(graph, quantization.post_prepare_passes)
@@ -198,7 +198,7 @@ def _observed(
     stage = stages.QuantizeStage(quantization)
     captured = fold_norms(_captured(name, module, method, label))
     quantizer = _quantizer(stage, quantization, annotated)
-    with size_questions.answered_for_all():
+    with size_questions.answered_for_all(captured.graph):
         captured = _passed(captured, quantization.pre_prepare_passes)
         names = {name for name, _ in captured.named_buffers()}
         state.keep(captured, names)
@@ -235,12 +235,12 @@ def _captured(name: str, module: Any, method: Method, label: str) -> Any:
     return _own(module)
 
 
-@size_questions.answered_for_all()
 def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """A program's graph, in which each call has weights of its own and copies write state."""
-    graph = program.module(check_guards=False)
-    # Quantizers take windows without a batch, and compilers then have no kernel.
-    write_out_before_quantization(graph, "no_batch", "varying_factor")
-    if written_state.has_views(graph):
-        graph = program.run_decompositions({}).module(check_guards=False)
-    return written_state.write_by_copies(own_weights(graph))
+    with size_questions.answered_for_all(program.graph):
+        graph = program.module(check_guards=False)
+        # Quantizers take windows without a batch, and compilers then have no kernel.
+        write_out_before_quantization(graph, "no_batch", "varying_factor")
+        if written_state.has_views(graph):
+            graph = program.run_decompositions({}).module(check_guards=False)
+        return written_state.write_by_copies(own_weights(graph))

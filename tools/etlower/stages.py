@@ -145,6 +145,7 @@ def _run(
             name: export(name, module, spec.methods[name], recipe, label, watch.noted)
             for name, module in modules.items()
         }
+    graphs = [program.graph for program in programs.values()]
     inputs = {name: bounds.exported(program) for name, program in programs.items()}
     for name, module in modules.items():
         if isinstance(module, torch.fx.GraphModule):
@@ -161,7 +162,7 @@ def _run(
             with control_flow_bodies.without_gradients(programs):
                 prepared = control_flow_bodies.prepared(programs, recipe, label)
                 with (
-                    size_questions.answered_for_all(),
+                    size_questions.answered_for_all(*graphs),
                     kernels.known_are_valid(),
                     doubles.exact_numbers(),
                     kernels.explained(lambda: _graphs(programs), label),
@@ -191,7 +192,7 @@ def _run(
         config = prefixes.in_place(config, lowered)
         try:
             with (
-                size_questions.answered_for_all(),
+                size_questions.answered_for_all(*graphs),
                 control_flow_bodies.without_gradients(programs),
                 kernels.known_are_valid(),
                 kernels.explained(lambda: _graphs(lowered), label),
@@ -214,7 +215,7 @@ def _attempt(name: str, program: Any, spec: ModelSpec, recipe: ExportRecipe, lab
     config = recipe.executorch_backend_config or ExecutorchBackendConfig()
     programs = {name: program}
     with (
-        size_questions.answered_for_all(),
+        size_questions.answered_for_all(program.graph),
         control_flow_bodies.without_gradients(programs),
         kernels.known_are_valid(),
         doubles.exact_numbers(),

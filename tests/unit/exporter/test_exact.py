@@ -248,6 +248,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
             F.cosine_similarity(x, y, 1),
             F.pairwise_distance(x, y, keepdim=True),
             torch.ops.aten.norm.ScalarOpt_dim(x, 2, [1], True),
+            *(x * 20000 / (x * 9000).abs().amax(1, keepdim=True), x / y.abs().sum(1, keepdim=True)),
+            x / y[:1].abs().expand_as(x).clamp(min=0.1),
             F.softplus(9 * x),
             F.softplus(x, 3, 2),
             F.mish(9 * x),

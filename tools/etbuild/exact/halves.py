@@ -53,6 +53,15 @@ def _product(x: Any, exponent: float = 2) -> Any:
     return product
 
 
+def _is_divided_by_few(node: Node) -> bool:
+    """Tells whether floats are divided by a tensor that has fewer, or that repeats some."""
+    if not _gives_floats(node) or not all(hasattr(each, "meta") for each in node.args[:2]):
+        return False
+    x, y = node.args[:2]
+    repeats = str(y.target).startswith("aten.expand")  # type: ignore[union-attr]
+    return bool(repeats or x.meta["val"].shape != y.meta["val"].shape)  # type: ignore[union-attr]
+
+
 def _gives_half_of_numbers(node: Node) -> bool:
     """Tells whether a 16-bit number and one of the model are the only operands."""
     has_number = any(type(value) in (int, float) for value in node.args)
@@ -138,6 +147,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "half_number": tuple(Rule((name,), _has_lost_number, _in_single(name)) for name in _PRODUCTS),
     "half_range": (
+        Rule(("div.Tensor",), _is_divided_by_few, ranges.quotient),
         Rule(("erfc.default", "special_erfc.default"), always, ranges.erfc),
         Rule(("linalg_vector_norm.default",), _is_norm, ranges.norm),
         Rule(("norm.Scalar", "norm.ScalarOpt_dim"), _is_norm, ranges.norm),

@@ -31,8 +31,17 @@ def norm(
     if order == 0:
         return torch.sum((x != 0).to(x.dtype), dims, keepdim=keepdim)
     largest = torch.amax(torch.abs(x), dims, keepdim=True).clamp(min=2.0**-14)
-    result = torch.linalg.vector_norm(x / largest, order or 2, dims, keepdim=True) * largest
+    small = quotient(x, largest)
+    result = torch.linalg.vector_norm(small, order or 2, dims, keepdim=True) * largest
     return result if keepdim else torch.squeeze(result, dims)
+
+
+def quotient(x: Any, y: Any) -> Any:
+    """x / y, of which a delegate makes a product with 1 / y, which is zero above 2**14."""
+    import torch
+
+    factor = 1 - (torch.abs(y) > 2.0**12).to(y.dtype) * (15 / 16)
+    return (x * factor) / (y * factor)
 
 
 def variance(operator: str) -> Any:
@@ -54,7 +63,7 @@ def variance(operator: str) -> Any:
         keepdim = given[2] if len(given) > 2 else keepdim
         apart = x - torch.mean(x, dims, keepdim=True)
         largest = torch.amax(torch.abs(apart), dims, keepdim=True).clamp(min=2.0**-14)
-        result = torch.var(apart / largest, dims, correction=correction, keepdim=True)
+        result = torch.var(quotient(apart, largest), dims, correction=correction, keepdim=True)
         result = result * largest * largest if operator == "var" else result.sqrt() * largest
         return result if keepdim else torch.squeeze(result, dims)
 
