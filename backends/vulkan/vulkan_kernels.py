@@ -14,6 +14,7 @@ from typing import Any
 import sympy
 import torch
 from etlower import operators
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
@@ -455,8 +456,15 @@ def _is_wide(value: Any) -> bool:
     """Tells whether a stored tensor may have a number that 32 bits do not hold; None: it may."""
     if not isinstance(value, torch.Tensor) or value.is_floating_point():
         return True
+    if value.dtype != torch.int64:
+        return False
+    # Upstream partitions with tensors that have no bytes; those of numbers keep them beside.
+    numbers = value.constant if isinstance(value, FakeTensor) else value
     limits = torch.iinfo(torch.int32)
-    return bool(((value < limits.min) | (value > limits.max)).any())
+    with unset_fake_temporarily():
+        return numbers is None or not bool(
+            ((numbers >= limits.min) & (numbers <= limits.max)).all()
+        )
 
 
 _CHECKS: Mapping[str, Callable[[Node], str]] = {

@@ -10,11 +10,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 import vulkan_guards
+import vulkan_kernels
 import vulkan_recipes
 from etfast import path as fast_path
 from etlower import operators
 from executorch import exir
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, Node
 from torchao.quantization import (
     Int8DynamicActivationIntxWeightConfig,
@@ -415,3 +417,13 @@ def test_what_it_computes_wrong(
     found = [said for name, said in reasons.items() if name.endswith(operator)]
     assert found, reasons
     assert reason in found[0]
+
+
+def test_stored_numbers_that_32_bits_may_not_hold() -> None:
+    """Upstream partitions with tensors without bytes, of which the type says what it can."""
+    wide = vulkan_kernels._is_wide
+    assert wide(None) and wide(torch.tensor([2**31])) and not wide(torch.tensor([2**31 - 1]))
+    with FakeTensorMode() as mode:
+        assert not wide(mode.from_tensor(torch.ones(2, dtype=torch.int8)))
+        assert wide(mode.from_tensor(torch.ones(2, dtype=torch.int64)))
+        assert not wide(torch.tensor(3))
