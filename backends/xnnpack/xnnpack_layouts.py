@@ -73,6 +73,9 @@ _ANY_LAYOUT = frozenset(
 _ATEN_IN_ROWS = frozenset(
     ("flatten", "layer_norm", "linear", "reshape", "squeeze", "unflatten", "unsqueeze", "view")
 )
+# ExecuTorch computes them.
+_NORMS = frozenset(("group_norm", "instance_norm", "layer_norm"))
+_TAKEN = (_ANY_LAYOUT | _ATEN_IN_ROWS | {"cat"}) - _NORMS
 # Of two operands, the second of which may be a number.
 _OF_TWO = frozenset(("add", "div", "mul", "rsub", "sub"))
 # The same of Edge programs, and those whose results have channels that lie last.
@@ -96,6 +99,9 @@ def keeps_layout(convolution: Node) -> bool:
     chain, source = [convolution], convolution.args[0]
     while not _follows_convolution(source) and _name(source) in _ANY_LAYOUT:
         if len(source.users) > 1 or _has_number(source) or _name(source) == "silu":
+            return False
+        # The pass converts the first of several operands alone.
+        if sum(_rank(each) == _RANK for each in source.all_input_nodes) > 1:
             return False
         chain.append(source)
         source = source.args[0]
@@ -200,12 +206,41 @@ def _sources(node: Node, ends: Container[str]) -> Iterator[Node]:
 
 
 def _follows_convolution(node: Node) -> bool:
-    """Tells whether a convolution leads to a node by operators that are computed in any layout."""
+    """Tells whether a convolution leads to a node by operators of its part, of any layout."""
     if _is_convolution(node):
         return True
-    if _has_number(node) or not (_name(node) in _ANY_LAYOUT or _name(node) == "cat"):
+    if _has_number(node) or _name(node) in _NORMS:
         return False
-    return any(map(_follows_convolution, node.all_input_nodes))
+    if not (_name(node) in _ANY_LAYOUT or _name(node) == "cat"):
+        return False
+    given = node.all_input_nodes
+    following = [each for each in given if _follows_convolution(each)]
+    # What ExecuTorch computes of a convolution's result ends the convolution's part.
+    return bool(following) and not any(
+        _comes_from_outside(each) for each in given if each not in following
+    )
+
+
+def _comes_from_outside(node: Node) -> bool:
+    """Tells whether a value follows from a convolution by what XNNPACK leaves to ExecuTorch."""
+    outside = [
+        source
+        for source in _leading_to(node)
+        if source.op == "call_function"
+        and not _is_convolution(source)
+        and _name(source) not in _TAKEN
+    ]
+    return any(_is_convolution(each) for start in outside for each in _leading_to(start))
+
+
+def _leading_to(node: Node) -> set[Node]:
+    """A node and all that it follows from."""
+    seen, queue = {node}, [node]
+    while queue:
+        more = set(queue.pop().all_input_nodes) - seen
+        seen |= more
+        queue += more
+    return seen
 
 
 def _has_number(node: Node) -> bool:

@@ -237,8 +237,8 @@ def _special_numbers() -> Iterator[Net]:
         finite = torch.tensor([[1000.0, 1001.0, -1000.0], [-torch.inf, 0.0, 1.0]])
         yield _net(name, _REDUCTIONS[name], [finite], note="large numbers", dim=-1)
     large = torch.tensor([[20000.0, -30000.0, 5.0], [-40000.0, 18000.0, 16000.0]])
-    yield _net("div", _by_largest, [large], note="large numbers")
-    yield _net("normalize", F.normalize, [large], note="large numbers", dim=-1)
+    yield _net("div by the largest", _by_largest, [large])
+    yield _net("normalize of large numbers", F.normalize, [large], dim=-1)
 
 
 def _by_largest(x: torch.Tensor) -> torch.Tensor:

@@ -332,25 +332,41 @@ _CASES = _MORE | {
 _WITH_NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "add": lambda x: x + 0.3,
     "divide": lambda x: x / 3,
+    "group norm": lambda x: F.group_norm(x, 2),
     "hardsigmoid": F.hardsigmoid,
     "hardswish": F.hardswish,
     "instance norm": F.instance_norm,
     "multiply": lambda x: 0.3 * torch.relu(x),
     "of a number": lambda x: 1 - x,
+    "rows": lambda x: x.cumsum(1).view(1, 2, 12, 6).cumsum(1).view(1, 4, 6, 6),
     "silu": F.silu,
     "square": lambda x: x**2,
     "subtract": lambda x: torch.relu(x - 1),
     "vector": lambda x: x * x[0, 0, 0],
 }
+
+
+def _joined_with_convolution(
+    f: Callable[[torch.Tensor], torch.Tensor],
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    def function(net: Layers, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = net.first(x)
+        return net.last(torch.relu(f(y)) + y), net.last(y + f(y))
+
+    return function
+
+
 _CASES |= {
     f"{name} {where}": made(function)
     for where, made in {
+        "beside its convolution": _joined_with_convolution,
         "before convolution": _NETS["before"],
         "between convolutions": lambda f: lambda net, x: (net.last(f(net.first(x))),),
     }.items()
     for name, function in _WITH_NUMBERS.items()
 }
 _SOME = dict([*_CASES.items()][::6])
+_SOME |= {name: _CASES[name] for name in _CASES if name.startswith(("group norm", "rows"))}
 _SOFTMAX = {name: function for name, function in _CASES.items() if "softmax" in name}
 
 
