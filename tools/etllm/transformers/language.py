@@ -46,7 +46,9 @@ def build(
     length = export.max_context_length
     with pretrained.opened(ModelContext(ctx.args, files, ctx.label)) as checkpoint:
         config = checkpoint.config.get_text_config(decoder=True)
-        most = getattr(config, "max_position_embeddings", None)
+        # The second is that of decoders behind an encoder.
+        names = ("max_position_embeddings", "max_target_positions")
+        most = next((n for n in (getattr(config, name, None) for name in names) if n), None)
         # Of relative positions there may be any number, which some configurations call -1.
         if isinstance(most, int) and 0 < most < length:
             raise settings.error(
