@@ -90,14 +90,17 @@ def _gives_booleans(node: torch.fx.Node) -> bool:
 
 
 def _computes(node: torch.fx.Node) -> bool:
-    """Tells whether an operator is none that moves numbers, which upstream has floats do."""
-    return operators.packet(node) not in _MOVING
+    """Tells whether a profile of floats computes an operator of whole numbers."""
+    return operators.packet(node) not in (_MOVING | _OF_FLOATS)
 
 
 # Through floats in all profiles.
 _ROUNDING = frozenset({"div", "sum"})
 # Of booleans they make a graph that is invalid.
 _OF_NUMBERS = frozenset({"tril", "triu"})
+# With whole numbers, what needs a profile that has them: of floats TOSA has these only for floats,
+_OF_FLOATS = frozenset({"addmm", "amax", "amin", "bmm", "clamp", "mm", "neg"})
+# and upstream has floats move numbers.
 _MOVING = frozenset(
     {
         *("cat", "constant_pad_nd", "expand_copy", "flip", "index_put", "pad", "permute_copy"),
@@ -164,10 +167,16 @@ def _rounds(node: torch.fx.Node) -> bool:
 
 
 def _asks_for_zero(node: torch.fx.Node) -> bool:
-    """Tells whether a cast makes booleans of fractions, which TOSA has not."""
+    """Tells whether a cast of fractions or logic of numbers asks for zeros, as TOSA does not."""
     results, given = operators.values(node), operators.inputs(node)
-    is_cast = operators.packet(node) in _CASTS and bool(results and given)
-    return is_cast and results[0].dtype == torch.bool and given[0].is_floating_point()
+    if not results or not given or results[0].dtype != torch.bool:
+        return False
+    if operators.packet(node) in _LOGIC:
+        return any(each.dtype != torch.bool for each in given)
+    return operators.packet(node) in _CASTS and given[0].is_floating_point()
+
+
+_LOGIC = frozenset({"all", "any", "logical_and", "logical_not", "logical_or", "logical_xor"})
 
 
 def _divides_otherwise(node: torch.fx.Node) -> bool:
