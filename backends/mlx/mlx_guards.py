@@ -209,7 +209,8 @@ def partitioner(upstream: ModuleType) -> Any:
             return [each for each in kept if each not in _LEFT_OUT], check
 
         def generate_partitions(self, edge_program: ExportedProgram) -> Any:
-            return [part for part in super().generate_partitions(edge_program) if _gives(part)]
+            parts = super().generate_partitions(edge_program)
+            return [part for part in parts if partition_tags.is_read(part)]
 
         def partition(self, program: ExportedProgram) -> Any:
             with _in_rows(program):
@@ -255,11 +256,6 @@ def _of_same_arguments(packet: Any, schema: Any) -> str:
         if not other.is_mutable and [argument.type for argument in other.arguments] == types:
             return str(name)
     return ""
-
-
-def _gives(part: Any) -> bool:
-    """Tells whether something reads what a part computes: checks of sizes alone give nothing."""
-    return any(user not in part.nodes for node in part.nodes for user in node.users)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ import qualcomm_compiler
 import qualcomm_scales
 import torch
 from etbuild import BuildError, LowerAgain
-from etlower import operators
+from etlower import exchanged, operators, partition_tags
 from executorch.backends.qualcomm.partition import qnn_partitioner
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -38,7 +38,6 @@ from qualcomm_differences import (
 )
 from qualcomm_partitions import (
     has_inputs,
-    has_results,
     leave_constants,
     own_weights,
     readers,
@@ -119,14 +118,15 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         self._constants = qualcomm_scales.following(edge_program.graph.nodes, constants)
         with _refusing(self._stays):
             partitions = super().generate_partitions(edge_program)
-        for partition in partitions:
-            leave_constants(partition, constants, signature)
+        with exchanged.results_named(edge_program):
+            for partition in partitions:
+                leave_constants(partition, constants)
         for partition in partitions:
             self._constants |= own_weights(partition)
         return [
             partition
             for partition in partitions
-            if has_inputs(partition, constants) and has_results(partition)
+            if has_inputs(partition, constants) and partition_tags.is_read(partition)
         ]
 
     def _stays(self, node: torch.fx.Node) -> bool:

@@ -22,12 +22,6 @@ def has_inputs(partition: Any, constants: Collection[str]) -> bool:
     )
 
 
-def has_results(partition: Any) -> bool:
-    """Tells whether anything outside reads what a partition gives."""
-    nodes = set(partition.nodes)
-    return any(user not in nodes for node in nodes for user in node.users)
-
-
 def _makes_weight(node: torch.fx.Node) -> bool:
     """Tells of what makes a weight of stored integers and their scales; QNN knows it by these."""
     return bool(node.meta.get(QCOM_BYPASS_NODE, False))
@@ -64,17 +58,17 @@ def own_weights(partition: Any) -> set[torch.fx.Node]:
     return copies
 
 
-def leave_constants(partition: Any, constants: Collection[str], signature: Any) -> None:
+def leave_constants(partition: Any, constants: Collection[str]) -> None:
     """Leaves to ExecuTorch what follows from constants alone and is read elsewhere, too.
 
     QNN has no outputs that depend on no input: the runtime would miss them. Of what a tensor is
     filled like, the size is all that counts. If the partition gives that tensor, what reads it
-    cannot lie between two parts of the partition: those outside read a copy.
+    cannot lie between two parts of the partition: those outside read a copy. The caller has the
+    signature follow results (`exchanged.results_named`).
 
     Args:
       partition: of the program's graph.
       constants: names of what the program stores.
-      signature: of the program; it has names of results.
     """
     known: set[torch.fx.Node] = set()
     behind: set[torch.fx.Node] = set()
@@ -93,8 +87,6 @@ def leave_constants(partition: Any, constants: Collection[str], signature: Any) 
                     copy = node.graph.node_copy(node)
                 for user in [u for u in node.users if u not in partition.nodes]:
                     user.replace_input_with(node, copy)
-                    if user.op == "output":
-                        signature.replace_all_uses(node.name, copy.name)
                 continue
             known.discard(node)
             partition.remove_node(node)

@@ -217,7 +217,7 @@ def check_eager(name: str, module: Any, method: Method, label: str) -> None:
             said = " ".join(str(error).partition("\n")[0].split())[:_MOST_LETTERS].rstrip(".: ")
             raise BuildError(
                 f'{label}: the method "{name}" fails once the recipe has quantized the weights of '
-                f"its layers{_line_of(error)}: {type(error).__name__}: {said}.",
+                f"its layers{_own_line(error)}: {type(error).__name__}: {said}.",
                 "Layers whose weight the model reads outside of them, too, stay in float with "
                 "another recipe for them (overrides of et_recipe).",
             ) from error
@@ -241,13 +241,6 @@ def _runs(method: Method) -> bool:
     except Exception:
         return False
     return True
-
-
-def _line_of(error: Exception) -> str:
-    """The line of a model that an error came from: " (net.py:12)"; empty: it is not known."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "site-packages" not in f.filename and f.filename != __file__]
-    return f" ({os.path.basename(own[-1].filename)}:{own[-1].lineno})" if own else ""
 
 
 def _check_constants(

@@ -33,3 +33,12 @@ def readers_outside(node: Node) -> list[Node]:
 def without(node: Node) -> dict[str, Any]:
     """Returns a copy of a node's `meta` without a tag."""
     return {key: value for key, value in node.meta.items() if key != TAG}
+
+
+def is_read(part: Any) -> bool:
+    """Tells whether anything outside of a part, upstream's `Partition`, reads what it computes.
+
+    Of a part of checks of sizes alone nothing does: it would have no results.
+    """
+    nodes = set(part.nodes)
+    return any(user not in nodes for node in nodes for user in node.users)
