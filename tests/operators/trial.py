@@ -184,7 +184,8 @@ def shortened(error: Exception, log: str = "") -> str:
     if lacking:
         return f"no kernel: {lacking[1]}"
     said = f"{log} " if log else said
-    said = re.sub(r"//:net: |^net: |^\S*/net\.pte: | ?\(?/[\w./-]+:\d+\)?|0x[0-9a-f]{6,}", "", said)
+    place = r"//:net: |^net: |^\S*/net\.pte: |,? ?\(?/[\w./-]+:\d+\)?"
+    said = re.sub(f"{place}|0x[0-9a-f]{{6,}}", "", said)
     said = re.sub(r"\b[us]\d+\b", "u", re.sub(r"\d{12,}", "…", said))
     name = type(error).__name__
     return (said if name == "BuildError" else f"{name}: {said}").strip()[:200]
