@@ -102,6 +102,10 @@ def _transposed() -> Iterator[Net]:
             weights = [_values(4, 6 // p["groups"], *[3] * rank), _values(6)]
             inputs = [_values(1, 4, *_SIZES[rank])]
             yield _net(f"nn.functional.conv_transpose{rank}d", function, inputs, weights, **p)
+    for rank in (2, 3):
+        name, shape = f"nn.functional.conv_transpose{rank}d", (1, 4, *[3] * (rank - 1), 1)
+        weights = [_values(4, 6, *[2] * rank)]
+        yield _net(name, _TRANSPOSED[rank], [_values(*shape)], weights, stride=3, padding=1)
 
 
 def _average_pools() -> Iterator[Net]:

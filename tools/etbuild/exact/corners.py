@@ -163,6 +163,8 @@ _FAILING_ON_NOTHING = (
     *("_adaptive_avg_pool2d.default", "_log_softmax.default", "adaptive_avg_pool1d.default"),
     *("adaptive_avg_pool2d.default", "adaptive_avg_pool3d.default", "amax.default"),
     *("amin.default", "avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default"),
+    *("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input"),
+    "convolution.default",
     *("cosine_similarity.default", "cumprod.default", "im2col.default", "index_select.default"),
     *("linalg_vector_norm.default", "log_softmax.int", "logcumsumexp.default"),
     *("repeat.default", "tile.default"),
