@@ -14,6 +14,9 @@ from typing import Any
 import sympy
 import torch
 from etlower import operators
+from executorch.backends.transforms.view_copy_to_squeeze_unsqueeze import (
+    ViewCopyToSqueezeUnsqueezePass,
+)
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
@@ -261,6 +264,17 @@ def _squeeze(node: Node) -> str:
     return "Vulkan gives dimensions of one the largest sizes as they go, or ends the process"
 
 
+def _view(node: Node) -> str:
+    before, after = [*_value(node.args[0]).shape], [*_value(node).shape]
+    if not all(isinstance(size, int) for size in (*before, *after)):
+        return ""
+    # Of a column that becomes a row (5 × 1 to 1 × 1 × 5), it does not compare all sizes.
+    dim = ViewCopyToSqueezeUnsqueezePass().find_unsqueeze_dim(before, node.args[1])
+    if not dim or [*_value(node.args[0]).unsqueeze(dim).shape] == after:
+        return ""
+    return f"upstream takes a view of {before} as {after} for a dimension of one that is added"
+
+
 def _normalization_of_batches(node: Node) -> str:
     if _value(node.args[0]).dim() != _PICTURE:
         return "Vulkan's runtime ends the process on other inputs than those of four dimensions"
@@ -497,6 +511,7 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     "squeeze_copy": _squeeze,
     "upsample_bilinear2d": _bilinear,
     "upsample_nearest2d": _nearest,
+    "view_copy": _view,
     **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "sum"), _reduction),
     # Sums of whole numbers are computed in floats.
     **dict.fromkeys(("add", "rsub", "sub"), _fractions),

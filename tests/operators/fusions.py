@@ -202,3 +202,7 @@ def _functions() -> Iterator[Net]:
     }
     for name, function in pairs.items():
         yield _net(name, function, (4, 8), (4, 8), note="")
+    name, sums = "column as a row + add", lambda x, y: (x * 2).reshape(1, 1, 5) + y
+    yield _net(name, sums, (5, 1), (1, 5, 5), note="")
+    name, product = "column as a row + matmul", lambda x, y: (x * 2).reshape(1, 1, 5) @ y
+    yield _net(name, product, (5, 1), (1, 5, 3), note="")
