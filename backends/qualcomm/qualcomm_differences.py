@@ -153,7 +153,9 @@ def _convolves_otherwise(node: Node) -> bool:
     padding = _argument_of_layer(node, 4, "padding", 0)
     if operators.packet(node) == "convolution" and node.args[6]:
         return _transposes_otherwise(node) or has_other_kernel(node)
-    return _multiplies_channels(node) or _is_outside(node, padding) or has_other_kernel(node)
+    if _multiplies_channels(node) or _leaves_planes(node):
+        return True
+    return _is_outside(node, padding) or has_other_kernel(node)
 
 
 def has_other_kernel(node: Node) -> bool:
@@ -188,6 +190,30 @@ def _is_outside(node: Node, padding: Any) -> bool:
     )
     windows = [step * (size - 1) + 1 for step, size in zip(steps, sizes, strict=True)]
     return any(pad >= window for pad, window in zip(paddings, windows, strict=False))
+
+
+def _leaves_planes(node: Node) -> bool:
+    """Tells whether a convolution of volumes has a single window in depth, and planes behind it."""
+    volume, weight = (each.meta["val"] for each in node.args[:2])  # type: ignore[union-attr]
+    if weight.dim() != _VOLUME + 2 or node.meta["val"].shape[-_VOLUME] != 1:
+        return False
+    padding, dilation = (
+        each[0] if isinstance(each, list | tuple) else each
+        for each in (
+            _argument_of_layer(node, 4, "padding", 0),
+            _argument_of_layer(node, 5, "dilation", 1),
+        )
+    )
+    if isinstance(padding, str):
+        return True
+    depth = volume.shape[-_VOLUME] + 2 * padding
+    return bool(depth > dilation * (weight.shape[2] - 1) + 1)
+
+
+def _multiplies_batches(node: Node) -> bool:
+    """Tells whether a product is of matrices in other batches, one of several dimensions."""
+    x, y = (each.meta["val"] for each in node.args[:2])  # type: ignore[union-attr]
+    return max(x.dim(), y.dim()) > _PICTURE and x.shape[:-2] != y.shape[:-2]
 
 
 def _multiplies_channels(node: Node) -> bool:
@@ -381,7 +407,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("all", "any"), _always),
     **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_elsewhere),
     **dict.fromkeys(OF_ROWS, has_other_kernel),
-    **dict.fromkeys(("conv2d", "convolution"), _convolves_otherwise),
+    **dict.fromkeys(("conv2d", "conv3d", "convolution"), _convolves_otherwise),
     **dict.fromkeys(
         ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposes_otherwise
     ),
@@ -399,6 +425,8 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # It takes NaN for a number.
     **dict.fromkeys(("isinf", "isnan"), _always),
     "instance_norm": _is_row,
+    # Its compiler or its simulator ends.
+    "matmul": _multiplies_batches,
     # Places of maxima end the simulator.
     **dict.fromkeys(("max", "min"), _has_more),
     # It adds exponentials that 16 bits do not hold.

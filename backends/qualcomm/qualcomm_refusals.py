@@ -33,7 +33,8 @@ def for_qnn(label: str) -> Callable[..., Any]:
             is_row = operators.packet(node) in OF_ROWS
             if is_row and (has_other_kernel(node) or node.args[1].name in names):
                 _as_picture(program, node)
-            wrong = _is_given_otherwise(node, names) or _is_unknown(node) or _has_odd_places(node)
+            wrong = _is_given_otherwise(node, names) or _dilates_given(node, names)
+            wrong = wrong or _is_unknown(node) or _has_odd_places(node)
             if wrong:
                 raise BuildError(f'{label}: the method "{method}"{wrong[0]}', wrong[1])
             if torch.channels_last in (*node.args, *node.kwargs.values()):
@@ -76,6 +77,24 @@ def _has_odd_places(node: Node) -> tuple[str, str] | None:
             "Pad with -inf before (torch.nn.functional.pad), and leave ceil_mode out.",
         )
     return None
+
+
+def _dilates_given(node: Node, names: set[str]) -> tuple[str, str] | None:
+    """The sentence about a dilated transposed convolution whose kernel follows from an input."""
+    if operators.packet(node) not in ("conv_transpose2d", "conv_transpose3d"):
+        return None
+    dilation = node.args[7] if len(node.args) > 7 else 1
+    source = node.args[1]
+    while isinstance(source, Node) and source.op == "call_function" and source.args:
+        source = source.args[0]
+    is_given = isinstance(source, Node) and source.name in names
+    if not is_given or {1} >= {*(dilation if isinstance(dilation, list | tuple) else [dilation])}:
+        return None
+    return (
+        f" calls {operators.name(node)}{operators.place_of(node)} with the dilation {dilation} and "
+        "weights that follow from an input, and upstream's lowering for QNN dilates stored ones.",
+        "Store the weights, or have zeros between them and no dilation.",
+    )
 
 
 def _is_unknown(node: Node) -> tuple[str, str] | None:

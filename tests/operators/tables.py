@@ -90,6 +90,9 @@ def _convolutions() -> Iterator[Net]:
             weights = [_values(8, 4 // groups, *[kernel] * rank), _values(8)]
             inputs = [_values(1, 4, *_SIZES[rank])]
             yield _net(f"nn.functional.conv{rank}d", function, inputs, weights, **p)
+    for kernel, stride in (((5, 3, 3), (2, 1, 1)), ((3, 3, 3), (4, 5, 4))):
+        inputs, weights = [_values(1, 2, 6, 7, 6)], [_values(2, 2, *kernel)]
+        yield _net("nn.functional.conv3d", F.conv3d, inputs, weights, stride=stride)
 
 
 def _transposed() -> Iterator[Net]:
@@ -102,10 +105,9 @@ def _transposed() -> Iterator[Net]:
             weights = [_values(4, 6 // p["groups"], *[3] * rank), _values(6)]
             inputs = [_values(1, 4, *_SIZES[rank])]
             yield _net(f"nn.functional.conv_transpose{rank}d", function, inputs, weights, **p)
-    for rank in (2, 3):
-        name, shape = f"nn.functional.conv_transpose{rank}d", (1, 4, *[3] * (rank - 1), 1)
-        weights = [_values(4, 6, *[2] * rank)]
-        yield _net(name, _TRANSPOSED[rank], [_values(*shape)], weights, stride=3, padding=1)
+    inputs, weights = [_values(2, 2, 4, 1)], [_values(2, 1, 2, 2)]
+    name = "nn.functional.conv_transpose2d"
+    yield _net(name, F.conv_transpose2d, inputs, weights, note="nothing", stride=3, padding=1)
 
 
 def _average_pools() -> Iterator[Net]:
@@ -150,6 +152,9 @@ def _resized() -> Iterator[Net]:
             p = {"size": size, "mode": mode} | ({"align_corners": True} if mode in smooth else {})
             inputs = [_values(1, 2, 7, 6) if rank == 4 else _values(1, 2, 7)]
             yield _net("nn.functional.interpolate", F.interpolate, inputs, **p)
+    for mode in ("bilinear", "bicubic"):
+        p = {"size": (9, 1), "mode": mode, "antialias": True}
+        yield _net("nn.functional.interpolate", F.interpolate, [_values(1, 2, 7, 6)], **p)
 
 
 def _paddings() -> Iterator[Net]:
@@ -405,6 +410,10 @@ def _matrices() -> Iterator[Net]:
             yield _net("nn.functional.linear", F.linear, [x], [weight], note="constants")
             yield _net("nn.functional.linear", F.linear, [x], [weight, bias], note="constants")
             yield _net("nn.functional.linear", F.linear, [x[None, None]], [weight, bias])
+    for shape in ((1, 1, 1, 4, 3), (1, 1, 4, 3), (2, 4, 3)):
+        inputs = [_values(*shape), _values(2, 3, 2, 3, 2)]
+        yield _net("matmul", torch.matmul, inputs)
+        yield _net("matmul", torch.matmul, inputs[:1], inputs[1:], note="constant")
     for beta, alpha in itertools.product((1, 0.5, 0, -1), (1, 2, -0.5)):
         values = [_values(3, 4), _values(3, 5), _values(5, 4)]
         yield _net("addmm", torch.addmm, values, beta=beta, alpha=alpha)
@@ -423,6 +432,9 @@ def _matrices() -> Iterator[Net]:
             "nn.functional.scaled_dot_product_attention", F.scaled_dot_product_attention,
             [q, k, k * 0.5], **p,
         )  # fmt: skip
+    q, k, v = _values(3, 2, 5, 4), _values(3, 1, 5, 4), _values(3, 1, 5, 6)
+    name = "nn.functional.scaled_dot_product_attention"
+    yield _net(name, F.scaled_dot_product_attention, [q, k, v], enable_gqa=True)
 
 
 def _directly() -> Iterator[Net]:

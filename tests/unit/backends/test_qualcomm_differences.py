@@ -120,6 +120,12 @@ def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.expor
         (lambda x: F.instance_norm(x[..., 0]), True),
         (lambda x: x.index_put((torch.tensor([0]),), x[:1], True), True),
         (lambda x: x.index_put((torch.tensor([0]),), x[:1]), False),
+        (lambda x: F.conv3d(x[None], torch.ones(1, 1, 2, 3, 3), stride=4), True),
+        (lambda x: F.conv3d(x[None], torch.ones(1, 1, 2, 3, 3), stride=1), False),
+        (lambda x: F.conv3d(x[None], torch.ones(1, 1, x.shape[1], 3, 3), stride=4), False),
+        (lambda x: x[None, None] @ x[0, :, None].mT, True),
+        (lambda x: x[None] @ x[None].mT, False),
+        (lambda x: x @ x[:, :1].mT, False),
     ],
 )
 def test_what_stays(function: Callable[..., Any], differs: bool) -> None:
@@ -347,3 +353,16 @@ def test_scales_of_small_weights() -> None:
     # What a step of the weight makes of the largest input is little of the result.
     assert after[2] * given * 65535 < 0.5 * result
     assert after[1] * given * 65535 < 30 * 2**-11
+
+
+def test_kernels_that_are_dilated() -> None:
+    """Upstream dilates those of transposed convolutions as it lowers, so it must know them."""
+    x, kernel = torch.rand(1, 2, 6, 2), torch.rand(2, 1, 2, 1)
+
+    def dilated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.conv_transpose2d(x, y * 2, dilation=(1, 2))
+
+    with pytest.raises(BuildError, match=r"dilation \[1, 2\] and weights that follow"):
+        for_qnn("//:r")("forward", exported(dilated, x, kernel))
+    for_qnn("//:r")("forward", exported(lambda x: dilated(x, torch.ones(2, 1, 2, 1)), x))
+    for_qnn("//:r")("forward", exported(lambda x, y: F.conv_transpose2d(x, y), x, kernel))

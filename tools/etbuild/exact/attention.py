@@ -48,6 +48,27 @@ def _with_heads(x: Any, keys: Any, values: Any, *rest: Any, **named: Any) -> Any
     return result
 
 
+def _shares_other_values(node: Node) -> bool:
+    """Tells whether heads share values of another size than that of the keys."""
+    keys, values = (each.meta["val"] for each in node.args[1:3])  # type: ignore[union-attr]
+    is_shared = bool(node.kwargs.get("enable_gqa", False))
+    return is_shared and bool(keys.shape[-1] != values.shape[-1])
+
+
+def _with_repeated_heads(x: Any, keys: Any, values: Any, *rest: Any, **named: Any) -> Any:
+    """Attention each of whose heads has keys and values of its own."""
+    count = x.shape[-3] // keys.shape[-3]
+
+    def repeated(value: Any) -> Any:
+        *batches, length, size = value.shape
+        shape = [*batches, count, length, size]
+        return value.unsqueeze(-3).expand(shape).reshape(*batches[:-1], x.shape[-3], length, size)
+
+    named = {**named, "enable_gqa": False}
+    attention = aten("scaled_dot_product_attention.default")
+    return attention(x, repeated(keys), repeated(values), *rest, **named)
+
+
 def _views_attention(node: Node) -> bool:
     """Tells whether a view is of attention that has been decomposed, and lies otherwise then."""
     import torch
@@ -93,6 +114,12 @@ _VIEWS = ("flatten.using_ints", "reshape.default", "unflatten.int", "view.defaul
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "attention_heads": (
         Rule(("scaled_dot_product_attention.default",), _has_no_heads, _with_heads, whole=True),
+        Rule(
+            ("scaled_dot_product_attention.default",),
+            _shares_other_values,
+            _with_repeated_heads,
+            whole=True,
+        ),
     ),
     "attention_view": tuple(
         Rule((name,), _views_attention, _of_copied_rows(name)) for name in _VIEWS
@@ -107,7 +134,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
 }
 REASONS: Mapping[str, str] = {
-    "attention_heads": "upstream's lowering takes lengths for heads",
+    "attention_heads": "upstream's lowering takes lengths for heads, or keys' sizes for values'",
     "attention_view": "upstream's attention has another order in memory, and no such view of it",
     "hidden_rows": "of scores that are all hidden the delegate takes the mean, and eager 0",
 }

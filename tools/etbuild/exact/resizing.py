@@ -56,14 +56,21 @@ def _weights(node: Node) -> list[Any]:
         factors = argument_of(node, 3, "scale_factors") or (None, None)
     else:
         factors = [argument_of(node, 3, "scales_h"), argument_of(node, 4, "scales_w")]
+    x, result = node.args[0].meta["val"], node.meta["val"]
     found = []
-    for place, size in enumerate(node.args[0].meta["val"].shape[2:]):
+    for place, size in enumerate(x.shape[2:]):
         sizes, scales = [size, size], [None, None]
-        sizes[place] = node.meta["val"].shape[2 + place]
+        sizes[place] = result.shape[2 + place]
         scales[place] = factors[place]
-        unit = torch.eye(size).reshape(1, 1, size, size)
-        made = operator.overloadpacket.default(unit, sizes, aligned, *scales)
-        found.append(made[0, 0].contiguous())
+        resize = operator.overloadpacket.default
+        if place == 0 and result.shape[-1] == 1 and x.is_contiguous():
+            # Of a single column in rows, torch's kernel takes the first row for all.
+            unit = torch.eye(size).reshape(size, 1, size, 1)
+            made = resize(unit, [sizes[0], 1], aligned, *scales)[:, 0, :, 0].t()
+        else:
+            made = resize(torch.eye(size)[None, None], sizes, aligned, *scales)[0, 0]
+        # Also where sizes of one leave the order in memory open.
+        found.append(made.clone(memory_format=torch.contiguous_format))
     return found
 
 

@@ -29,7 +29,8 @@ def write_out(*names: str) -> WriteOut:
       names: of rules:
         "addmm": `torch.addmm` with factors, as a product and a sum.
         "antialiasing": antialiased resizing, as products with weights.
-        "attention_heads": `scaled_dot_product_attention` of fewer than four dimensions.
+        "attention_heads": `scaled_dot_product_attention` of fewer than four dimensions, and that
+          whose heads share values of another size than the keys'.
         "attention_view": views of `scaled_dot_product_attention` that join heads and rows.
         "boolean_number": bounds and slopes of floats that are booleans of Python's, as numbers.
         "boolean_power": powers of booleans by a whole number, which are whole numbers.
