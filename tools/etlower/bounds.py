@@ -23,9 +23,7 @@ from torch.utils._sympy.value_ranges import bound_sympy
 from etlower import operators, size_functions
 
 _FIXED = (
-    "ExecuTorch took the example's size{where}. Its check of graphs does that at an operator with "
-    "a list of results (chunk, split, unbind): take slices, or give the recipe edge_compile_config "
-    "= EdgeCompileConfig(_check_ir_validity=False). A backend does it where it takes fixed sizes "
+    "ExecuTorch took the example's size{where}. A backend does that where it takes fixed sizes "
     "only: give the model methods of fixed sizes. Give dimensions that are equal one Dim."
 )
 

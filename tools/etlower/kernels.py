@@ -20,6 +20,7 @@ from executorch.exir.passes.executorch_prim_ops_registry import (
     _PYTHON_SYM_OPS_TO_EXECUTORCH_SYM_OPS,
 )
 from executorch.exir.verification import verifier
+from executorch.exir.verification.arg_validator import EdgeOpArgValidator
 from torch._export.verifier import SpecViolationError
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
@@ -74,11 +75,32 @@ def known_are_valid() -> Iterator[None]:
     """Lets upstream's check of graphs pass what is not core ATen and has a kernel in the runtime.
 
     The check is for backends. An operator that none of them takes needs a kernel, which is there.
-    Functions of sizes that torch wrote in Python (`torch.sym_float`) have one as well.
+    Functions of sizes that torch wrote in Python (`torch.sym_float`) have one as well. Sizes that
+    vary keep their ranges where an operator has a list of results.
     """
     known = [*verifier.DISALLOW_LIST, *_beyond_core(), *_PYTHON_SYM_OPS_TO_EXECUTORCH_SYM_OPS]
-    with replaced((verifier, "DISALLOW_LIST", known)):
+    with replaced((verifier, "DISALLOW_LIST", known), (EdgeOpArgValidator, "run_node", _run_node)):
         yield
+
+
+_upstreams_run_node = EdgeOpArgValidator.run_node
+
+
+def _run_node(self: Any, node: Node) -> Any:
+    """Checks a node as upstream does, but a list of results as one result.
+
+    Upstream (ExecuTorch 1.5.1) takes the list's first tensor for the list and asks for its length:
+    a size that varies has the example's from then on.
+    """
+    value = node.meta.get("val")
+    returns = getattr(getattr(node.target, "_schema", None), "returns", ())
+    if [each.type for each in returns] != [torch.ListType.ofTensors()]:
+        return _upstreams_run_node(self, node)
+    node.meta["val"] = [value]
+    try:
+        return _upstreams_run_node(self, node)
+    finally:
+        node.meta["val"] = value
 
 
 @functools.cache
