@@ -283,10 +283,10 @@ def has_places(node: Node) -> bool:
 
 
 def _normalizes_otherwise(node: Node) -> bool:
-    return len(node.args[1]) > 1 or _has_more(node)  # type: ignore[arg-type]
+    return len(node.args[1]) > 1 or has_more(node)  # type: ignore[arg-type]
 
 
-def _has_more(node: Node) -> bool:
+def has_more(node: Node) -> bool:
     """Tells whether anything but a normalization's first result is read."""
     return any(
         user.target is operator.getitem and user.args[1] and user.users for user in node.users
@@ -428,7 +428,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # Its compiler or its simulator ends.
     "matmul": _multiplies_batches,
     # Places of maxima end the simulator.
-    **dict.fromkeys(("max", "min"), _has_more),
+    **dict.fromkeys(("max", "min"), has_more),
     # It adds exponentials that 16 bits do not hold.
     **dict.fromkeys(("_log_softmax", "log_softmax"), _always),
     **dict.fromkeys(("max_pool2d", "max_pool2d_with_indices"), _is_odd_maximum),

@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 from etbuild.exact import ranges
+from etbuild.exact.nodes import argument_of
 from etlower import operators
 from executorch.backends.qualcomm import _passes
 from executorch.backends.qualcomm.utils.constants import QCOM_ORIG_DTYPE, QCOM_QUANT_ATTRS
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass, PassResult
-from qualcomm_differences import bounds_of
+from qualcomm_differences import bounds_of, has_more
 from torch.fx import GraphModule, Node
 
 # They write operators as others of 16-bit floats that divide by zero, square large numbers, round
@@ -38,6 +39,28 @@ def leave_out_passes() -> None:
     columns.call = _of_blocks(columns.call)
     integers = _passes.I64toI32
     integers._preserve_output_dtype = _of_each_result(integers._preserve_output_dtype)
+
+
+def without_places(graph: GraphModule) -> GraphModule:
+    """Writes extremes over a dimension as `amax` and `amin` where nobody reads their places.
+
+    Of several rows of rows (QNN 2.49) its own operator gives the first one's, and zeros.
+
+    Args:
+      graph: of ATen operators, in an exported program or before it is quantized; it is changed.
+    """
+    aten = torch.ops.aten
+    kinds = {aten.max.dim: aten.amax.default, aten.min.dim: aten.amin.default}
+    for node in list(graph.graph.nodes):
+        if node.target in kinds and not has_more(node):
+            dim, keeps = argument_of(node, 1, "dim", 0), argument_of(node, 2, "keepdim", False)
+            for user in list(node.users):
+                if user.args[1] == 0:
+                    user.target = kinds[node.target]
+                    user.args = (node.args[0], [dim], keeps)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph
 
 
 class BoundedExponents(ExportPass):  # type: ignore[misc]

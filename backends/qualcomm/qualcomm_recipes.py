@@ -28,6 +28,7 @@ from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from qualcomm_floats import LowerBounds, OneZero, RoundedResults
 from qualcomm_refusals import for_qnn
+from torch.export import ExportedProgram
 from vendor_sdk import Sdk
 
 _LIBRARIES = "lib/x86_64-linux-clang"
@@ -80,7 +81,13 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
     from executorch.backends.qualcomm.utils.utils import qnn_edge_config
-    from qualcomm_passes import BoundedExponents, BoundsInScale, PlaceholdersFirst, SameIntegers
+    from qualcomm_passes import (
+        BoundedExponents,
+        BoundsInScale,
+        PlaceholdersFirst,
+        SameIntegers,
+        without_places,
+    )
     from qualcomm_quantizer import enlarge_scales
 
     qualcomm_compiler.install()
@@ -114,7 +121,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         name=name,
         quantization_recipe=QuantizationRecipe(
             quantizers=[quantizer(chip, precision)],
-            pre_prepare_passes=[static_captured(ctx.label, "QNN")],
+            pre_prepare_passes=[static_captured(ctx.label, "QNN"), without_places],
             pre_convert_passes=[enlarge_scales],
         )
         if precision
@@ -124,6 +131,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
             specs.note,
             for_qnn(ctx.label),
             write_out(*(_OF_ALL if precision else _RULES)),
+            _without_places,
             lambda method, program: passes().transform_for_export_pipeline(program),
         ],
         lowering_recipe=lowering,
@@ -131,6 +139,13 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         if precision
         else ExecutorchBackendConfig(passes=[RoundedResults()]),
     )
+
+
+def _without_places(method: str, program: ExportedProgram) -> ExportedProgram:
+    from qualcomm_passes import without_places
+
+    without_places(program.graph_module)
+    return program
 
 
 def load_libraries(ctx: RecipeContext) -> None:
