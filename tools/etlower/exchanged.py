@@ -46,10 +46,11 @@ def results_named(program: ExportedProgram) -> AbstractContextManager[None]:
 def _fit(program: ExportedProgram, min_rank: int) -> None:
     _keep_sizes(program)
     signature = program.graph_signature
+    changed = set(signature.buffers_to_mutate.values())
     # Parts get them as they are.
     constants = {
         *signature.inputs_to_parameters,
-        *signature.inputs_to_buffers,
+        *(name for name, path in signature.inputs_to_buffers.items() if path not in changed),
         *signature.inputs_to_lifted_tensor_constants,
     }
     for node in list(program.graph.nodes):
