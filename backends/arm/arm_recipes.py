@@ -25,8 +25,10 @@ from arm_estimates import keep_estimates
 from etbuild import BuildError, RecipeContext, fold_constants, static_shapes, write_out
 from etbuild.exact import write_out_before_quantization
 from etbuild.recipes import static_captured
+from etbuild.recurrent import CELLS, write_out_recurrent
 from etbuild.transposed import split_groups
 from etlower import constant_results
+from executorch.backends.arm._passes import ScalarsToAttributePass
 from executorch.backends.arm.quantizer.arm_quantizer import (
     get_symmetric_a16w8_quantization_config,
 )
@@ -114,9 +116,11 @@ def _made(
     if recipe.quantization_recipe:
         recipe.quantization_recipe.pre_prepare_passes = [
             static_captured(ctx.label, "TOSA"),
+            _write_out_recurrent,
             split_groups,
             _write_out,
             fold_constants,
+            _single_numbers,
             _static_constants,
         ]
         for quantizer in recipe.quantization_recipe.quantizers:
@@ -143,6 +147,46 @@ def _made(
 def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Gives attention its heads before the quantizer sees it."""
     write_out_before_quantization(graph, "attention_heads")
+    return graph
+
+
+def _write_out_recurrent(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Writes out what upstream's passes do not: single steps, and LSTMs that project their state.
+
+    Its pass for steps (ExecuTorch 1.5.1) fails on the second one of a loop.
+    """
+    lstm = torch.ops.aten.lstm.input
+    states = [node.args[1] for node in graph.graph.nodes if node.target is lstm]
+    shapes = [[state.meta["val"].shape for state in pair] for pair in states]
+    projected = ["lstm.input"] if any(h != c for h, c in shapes) else []
+    return write_out_recurrent(graph, *CELLS, *projected)
+
+
+def _single_numbers(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Stores numbers beside a tensor without dimensions as such tensors, so that results are, too.
+
+    The quantizer's own pass (ExecuTorch 1.5.1) gives them a dimension, and fails where the result
+    is written to a state that has none.
+    """
+    for node in list(graph.graph.nodes):
+        value = node.meta.get("val")
+        if node.target not in ScalarsToAttributePass.targeted_ops or value.dim() > 0:
+            continue
+        if not value.is_floating_point():
+            continue
+        if node.target is torch.ops.aten.rsub.Scalar:
+            x, number, *factor = node.args
+            node.target, node.args = torch.ops.aten.sub.Tensor, (number, x)
+            node.kwargs = {"alpha": factor[0]} if factor else node.kwargs
+        for place, number in enumerate(node.args[:2]):
+            if isinstance(number, int | float):
+                name = f"_number_{node.name}_{place}"
+                graph.register_buffer(name, torch.tensor(number, dtype=value.dtype))
+                with graph.graph.inserting_before(node):
+                    stored = graph.graph.get_attr(name)
+                stored.meta = {**node.meta, "val": value}
+                node.update_arg(place, stored)
+    graph.recompile()
     return graph
 
 

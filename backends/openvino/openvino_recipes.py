@@ -15,6 +15,7 @@ import openvino_guards
 import torch
 from etbuild import RecipeContext, fold_constants, static_shapes, write_out
 from etbuild.exact import write_out_before_quantization
+from etbuild.recurrent import CELLS, LAYERS, write_out_recurrent
 from etlower.replacing import replaced
 from executorch.backends.openvino.quantizer import OpenVINOQuantizer, QuantizationMode
 from executorch.exir import EdgeCompileConfig
@@ -213,16 +214,7 @@ def _edge(model: Any, source: Any, known: Any, reader: Any, number: int) -> tupl
 
 def _without_recurrent(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Writes out recurrent layers, which NNCF fails on."""
-    aten = torch.ops.aten
-    recurrent = [aten.gru.input, aten.lstm.input, aten.rnn_relu.input, aten.rnn_tanh.input]
-    nodes = captured.graph.nodes
-    if not any(node.target in recurrent for node in nodes):
-        return captured
-    values = [node.meta["val"] for node in nodes if node.op == "placeholder"]
-    inputs = tuple(torch.zeros(value.shape, dtype=value.dtype) for value in values)
-    program = torch.export.export(captured, inputs)
-    table = torch._decomp.get_decompositions(recurrent)
-    return program.run_decompositions(table).module(check_guards=False)
+    return write_out_recurrent(captured, *LAYERS, *CELLS)
 
 
 def _without_padded_averages(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -232,7 +224,8 @@ def _without_padded_averages(captured: torch.fx.GraphModule) -> torch.fx.GraphMo
 
 
 # Before layers get 8 bits.
-_BEFORE = [fold_constants, _without_recurrent, _without_padded_averages]
+# Of zeros, as states begin with, a layer would add to its constant result in each call.
+_BEFORE = [_without_recurrent, fold_constants, _without_padded_averages]
 
 
 def _without_gradients(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -108,6 +108,44 @@ class Steps(nn.Module):
         return nn.functional.softplus(self.out(state)), self.out(2 * state)
 
 
+class Cells(nn.Module):
+    """Recurrent layers step by step, and one that projects its state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.LSTMCell(6, 8), nn.GRUCell(8, 8)
+        self.third, self.last = nn.RNNCell(8, 8), nn.LSTM(8, 8, proj_size=4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, length, 6) to (length, n, 4)."""
+        h = c = g = r = x.new_zeros(x.shape[0], 8)
+        states = []
+        for step in x.unbind(1):
+            h, c = self.first(step, (h, c))
+            g = self.second(h, g)
+            r = self.third(g, r)
+            states.append(r)
+        return self.last(torch.stack(states))[0]
+
+
+class Peaks(nn.Module):
+    """Extremes of rows in batches, and of all channels, a running mean, and a count of calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.out = nn.Conv1d(3, 16, 1), nn.Linear(16, 4)
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("calls", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(n, 3, length) to (n, 4), (n, length), a number and (1)."""
+        y = self.layer(x)
+        mean = 0.5 * self.mean + y.mean()
+        self.mean.copy_(1 - mean)
+        self.calls.add_(1)
+        return self.out(y.max(2)[0]), y.min(1)[0], mean, self.calls + 0
+
+
 class Words(nn.Module):
     """An embedding, and linear layers."""
 
@@ -529,6 +567,12 @@ def _one(net: nn.Module, *shape: int) -> _Methods:
     return {"forward": Method(net, (torch.randn(shape),))}
 
 
+def _cells() -> _Methods:
+    """Three steps, and three others in the second call."""
+    first, second = (torch.randn(2, 3, 6) for _ in range(2))
+    return {"forward": Method(Cells(), (first,), test_inputs=[(second,)])}
+
+
 def _sizes() -> _Methods:
     """A net for pictures of two sizes: two methods with the same weights."""
     net = Mobile()
@@ -581,6 +625,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "cached": lambda: {"forward": Method(Cached(), (torch.randn(1, 2, 16), torch.tensor([0, 1])))},
     "bounded": lambda: _one(Bounded(), 1, 3, 12, 12),
     "causal": lambda: _one(Causal(), 1, 9, 32),
+    "cells": _cells,
     "cross": lambda: {"forward": Method(Cross(), (torch.randn(1, 8, 32), torch.randn(1, 5, 32)))},
     "curves": lambda: _one(Curves(), 3, 16),
     "edges": lambda: _one(Edges(), 4, 8),
@@ -596,6 +641,7 @@ NETS: dict[str, Callable[[], _Methods]] = {
     "modulated": _modulated,
     "mobile": lambda: _one(Mobile(), 1, 3, 16, 16),
     "norms": lambda: _one(Norms(), 1, 6, 32),
+    "peaks": lambda: _one(Peaks(), 2, 3, 20),
     "pooled": lambda: _one(Pooled(), 1, 3, 32, 32),
     "relative": lambda: _one(Relative(), 1, 6, 16),
     "rows": _rows,

@@ -10,6 +10,11 @@ if TYPE_CHECKING:
 
 # Bytes that a result may have more than what it is computed of: a large mask stays a few operators.
 _GROWTH = 2**20
+# Tensors of a number, with the shape or the type of another one.
+_FILLED = (
+    *("full_like.default", "ones_like.default", "zeros_like.default"),
+    *("new_full.default", "new_ones.default", "new_zeros.default"),
+)
 
 
 def fold_constants(graph: GraphModule) -> GraphModule:
@@ -69,11 +74,27 @@ def _values(graph: GraphModule) -> dict[Node, Any]:
             known[node] = operator.attrgetter(str(node.target))(graph)
         elif node.op == "call_function" and _is_function(node.target) and node not in changed:
             given = node.all_input_nodes
-            if all(each in known for each in given) and _fits(node):
-                args, kwargs = tree_map_only(torch.fx.Node, known.get, (node.args, node.kwargs))
+            values = known
+            if str(node.target).removeprefix("aten.") in _FILLED and _is_static(*given):
+                values = {each: _unfilled(each) for each in given}
+            if all(each in values for each in given) and _fits(node):
+                args, kwargs = tree_map_only(torch.fx.Node, values.get, (node.args, node.kwargs))
                 with torch.no_grad():
                     known[node] = node.target(*args, **kwargs)
     return known
+
+
+def _unfilled(node: Node) -> Any:
+    """A tensor in the form of a node's."""
+    import torch
+
+    value = node.meta["val"]
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+
+
+def _is_static(*nodes: Node) -> bool:
+    """Tells whether no size of tensors varies."""
+    return all(isinstance(size, int) for node in nodes for size in node.meta["val"].shape)
 
 
 def _fits(node: Node) -> bool:

@@ -16,8 +16,12 @@ from operator import attrgetter
 import torch
 from torch.fx import GraphModule, Node
 
+from etlower import operators
+
 # Those that torchao knows for writes of a buffer, and that no quantizer puts conversions around.
 _COPIES = ("copy_", "put_")
+# What gives a tensor another type.
+_CASTS = ("_to_copy", "_to_dim_order_copy", "to")
 
 
 def write_by_copies(graph: GraphModule) -> GraphModule:
@@ -68,7 +72,7 @@ def buffers(graph: GraphModule) -> dict[int, str]:
 
 
 def join(graph: GraphModule, names: Mapping[int, str]) -> None:
-    """Reads and writes each buffer by one node, under its name.
+    """Reads and writes each buffer by one node, under its name, and in its own type.
 
     Args:
       graph: it is changed.
@@ -88,7 +92,13 @@ def join(graph: GraphModule, names: Mapping[int, str]) -> None:
         else:
             node.replace_all_uses_with(nodes[name])
             graph.graph.erase_node(node)
-    if nodes:
+    for node in graph.graph.nodes:
+        # A pass that reads whole numbers in 32 bits has others write what it so read.
+        if _writes(node) and operators.packet(node.args[0]) in _CASTS:
+            source = node.args[0].args[0]
+            if source.op == "get_attr" and source.target in names.values():
+                node.update_arg(0, source)
+    if names:
         graph.graph.lint()
         graph.recompile()
 

@@ -105,6 +105,31 @@ def test_names_that_passes_gave_a_buffer_become_one() -> None:
         torch.testing.assert_close(graph(x), expected(x))
 
 
+def test_a_buffer_is_written_where_a_pass_reads_it_in_another_type() -> None:
+    """Arm's passes read whole numbers in 32 bits, and write to that copy of the state."""
+
+    class Count(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            self.state.copy_(self.state + 1)
+            return x * 1
+
+    net = Count(1)
+    net.state = torch.zeros(1, dtype=torch.int64)
+    graph = captured(net)
+    names = written_state.buffers(graph)
+    [read] = graph.graph.find_nodes(op="get_attr", target="state")
+    users = list(read.users)
+    with graph.graph.inserting_after(read):
+        cast = graph.graph.call_function(torch.ops.aten.to.dtype, (read, torch.int32))
+    for user in users:
+        user.replace_input_with(read, cast)
+    written_state.join(graph, names)
+    for count in (1, 2):
+        graph(torch.randn(1, 8))
+        assert graph.state.tolist() == [count]
+    assert graph.state.dtype == torch.int64
+
+
 def test_buffers_of_one_module_have_their_names_again() -> None:
     """Passes give new names to what lies in a module, and leave out the module."""
 
