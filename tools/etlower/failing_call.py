@@ -6,7 +6,6 @@ beginnings are lowered, by bisection: the last call of the shortest one that fai
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 import time
@@ -115,14 +114,6 @@ def _failing(
         return True
 
     try:
-        found = Snapshot.of(program).refused_among(is_lowered, lambda: time.monotonic() > end)
+        return Snapshot.of(program).refused_among(is_lowered, lambda: time.monotonic() > end)
     except Exception:  # Not every beginning is a program.
         return []
-    return [_source(node) for node in found]
-
-
-def _source(node: Node) -> Node:
-    """The call of the model's: picking one of several results is none."""
-    while node.target is operator.getitem:
-        node = node.args[0]  # type: ignore[assignment]
-    return node

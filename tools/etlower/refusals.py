@@ -10,6 +10,7 @@ A beginning has all operators up to one of them; those whose results the rest re
 from __future__ import annotations
 
 import copy
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -215,7 +216,14 @@ class Snapshot:
         while bad - good > 1 and not is_over():
             middle = (good + bad) // 2
             good, bad = (middle, bad) if compiles(self.beginning(middle)) else (good, middle)
-        return calls[good:bad]
+        return [_source(node) for node in calls[good:bad]]
+
+
+def _source(node: torch.fx.Node) -> torch.fx.Node:
+    """The call of the model's: picking one of several results is none."""
+    while node.target is operator.getitem:
+        node = node.args[0]  # type: ignore[assignment]
+    return node
 
 
 def _call(inputs: list[InputSpec], outputs: list[OutputSpec]) -> list[ModuleCallEntry]:

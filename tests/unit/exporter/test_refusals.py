@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from etbuild import LowerAgain
@@ -63,3 +65,24 @@ def test_the_refused_operator_is_found_wherever_it_is(place: int) -> None:
 def test_nothing_is_found_where_nothing_is_refused() -> None:
     program = torch.export.export(nn.ReLU(), (torch.randn(3),))
     assert Snapshot.of(program).first_refused(succeeding(_compile)) is None
+
+
+class _Extremes(nn.Module):
+    """An operator with two results, both of which are given."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, places = torch.max(torch.abs(x), 0)
+        return values, places
+
+
+def test_of_an_operator_with_several_results_it_is_the_operator() -> None:
+    """A compiler may fail on one of them only; a partitioner leaves the operator out."""
+
+    def refuse(program: ExportedProgram) -> None:
+        if any(n.target is operator.getitem and n.args[1] == 1 for n in program.graph.nodes):
+            raise ValueError("no places")
+
+    program = torch.export.export(_Extremes(), (torch.randn(3, 2),))
+    node = Snapshot.of(program).first_refused(succeeding(refuse))
+    assert node is not None
+    assert node.target is torch.ops.aten.max.dim
