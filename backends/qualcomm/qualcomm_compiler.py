@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import qualcomm_reproducible
+import qualcomm_results
 import torch
 from etlower.refusals import Snapshot
 from etlower.replacing import replace
@@ -71,6 +72,7 @@ def install() -> None:
     qnn_partitioner.get_current_qnn_manager = manager_of
     qnn_preprocess.get_current_qnn_manager = manager_of
     leave_out_passes()
+    qualcomm_results.install()
     replace(qnn_preprocess.QnnBackend, "preprocess_multimethod", _preprocess)
 
 

@@ -305,7 +305,7 @@ _ONLY = {
     "beside": ["arm", "cadence", "openvino", "portable", "qualcomm", "xnnpack"],
     "bounded": ["arm", "cadence", "openvino", "portable", "qualcomm", "vulkan"],
     "cached": ["arm", "cadence", "mlx", "portable", "qualcomm"],
-    "cells": ["arm", "openvino", "portable"],
+    "cells": ["arm", "openvino", "portable", "qualcomm"],
     "edges": ["arm", "cadence", "mlx", "portable", "qualcomm"],
     "gated": ["portable", "qualcomm"],
     "hidden": ["arm", "cortex_m", "openvino", "qualcomm", "xnnpack"],
