@@ -52,13 +52,8 @@ def _check(
         if _is_result(PyQnnManagerAdaptor.PyQnnTensorWrapper(wrapper).GetName())
     ]
     [output] = program.graph.find_nodes(op="output")
-    results = [_source(node) for node in output.args[0]]
     changed = program.graph_signature.buffers_to_mutate
-    expected = [
-        source
-        for source, node in zip(results, output.args[0], strict=True)
-        if node.name not in changed
-    ]
+    expected = [_source(node) for node in output.args[0] if node.name not in changed]
     if made != expected:
         raise RuntimeError(f"QNN has the results {made}, expected {expected}.")
 
