@@ -15,7 +15,6 @@ below zero.
 from __future__ import annotations
 
 import functools
-import operator
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -214,9 +213,8 @@ def _adds_by_place(node: torch.fx.Node) -> bool:
 
 def _gives_places(node: torch.fx.Node) -> bool:
     """Tells whether places of maxima are read: where only they are, upstream gives the maxima."""
-    return operators.name(node) in ("aten.max.dim", "aten.min.dim") and any(
-        user.target is operator.getitem and user.args[1] == 1 and user.users for user in node.users
-    )
+    is_extreme = operators.name(node) in ("aten.max.dim", "aten.min.dim")
+    return is_extreme and 1 in operators.read_results(node)
 
 
 # What tells that TOSA computes a call otherwise than it says.

@@ -277,9 +277,8 @@ def _is_odd_maximum(node: Node) -> bool:
 
 
 def has_places(node: Node) -> bool:
-    return any(
-        user.target is operator.getitem and user.args[1] == 1 and user.users for user in node.users
-    )
+    """Tells whether the places of maxima, an operator's second result, are read."""
+    return 1 in operators.read_results(node)
 
 
 def _normalizes_otherwise(node: Node) -> bool:
@@ -288,9 +287,7 @@ def _normalizes_otherwise(node: Node) -> bool:
 
 def has_more(node: Node) -> bool:
     """Tells whether anything but a normalization's first result is read."""
-    return any(
-        user.target is operator.getitem and user.args[1] and user.users for user in node.users
-    )
+    return bool(operators.read_results(node) - {0})
 
 
 def _is_fused_otherwise(node: Node) -> bool:

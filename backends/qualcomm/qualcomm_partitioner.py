@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,8 +147,9 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             return True
         # QNN counts with 32 bits, and the runtime would read 64 of them.
         results = node.meta["val"] if _has_several(node) else ()
+        read = operators.read_results(node)
         return any(
-            isinstance(result, torch.Tensor) and result.dtype == torch.int64 and _is_used(node, n)
+            isinstance(result, torch.Tensor) and result.dtype == torch.int64 and n in read
             for n, result in enumerate(results)
         )
 
@@ -254,14 +254,6 @@ def _refusing(stays: Callable[[torch.fx.Node], bool]) -> Iterator[None]:
 
 def _has_several(node: torch.fx.Node) -> bool:
     return isinstance(node.meta.get("val"), tuple | list)
-
-
-def _is_used(node: torch.fx.Node, number: int) -> bool:
-    """Tells whether anything reads one of a node's results."""
-    return any(
-        user.target is operator.getitem and user.args[1] == number and user.users
-        for user in node.users
-    )
 
 
 def _has_kernel(op: Any) -> bool:

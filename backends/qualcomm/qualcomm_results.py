@@ -53,7 +53,7 @@ def _check(
     ]
     [output] = program.graph.find_nodes(op="output")
     changed = program.graph_signature.buffers_to_mutate
-    expected = [_source(node) for node in output.args[0] if node.name not in changed]
+    expected = [_place(node) for node in output.args[0] if node.name not in changed]
     if made != expected:
         raise RuntimeError(f"QNN has the results {made}, expected {expected}.")
 
@@ -62,7 +62,7 @@ def _is_result(name: str) -> bool:
     return name.startswith("output_") and "mutbuf_" not in name
 
 
-def _source(node: Node) -> tuple[str, int]:
+def _place(node: Node) -> tuple[str, int]:
     """The operator that makes a result, and its place among the operator's."""
     if node.target is operator.getitem:
         source, place = node.args

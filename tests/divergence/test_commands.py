@@ -42,7 +42,9 @@ def test_clamp_is_named_and_reduced_and_compared(tmp_path: Path) -> None:
     assert first["line"].startswith("detector.py:")
     whole = json.loads((tmp_path / "divergence.json").read_text(encoding="utf-8"))
     worse = whole["against"]["methods"]["forward"]["modules"]
-    assert "blocks.0.clamp" in {row["name"] for row in worse if row["after_db"] < row["before_db"]}
+    # Of a layer, its time alone may have changed, too.
+    errors = [row for row in worse if "after_db" in row]
+    assert "blocks.0.clamp" in {row["name"] for row in errors if row["after_db"] < row["before_db"]}
 
 
 @pytest.mark.release

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 from collections.abc import Iterator
@@ -75,6 +76,16 @@ def is_empty(node: Node) -> bool:
     """Tells whether a tensor that a node reads or gives has no elements, whatever its sizes are."""
     tensors = [*inputs(node), *values(node)]
     return any(isinstance(n, int) and n == 0 for tensor in tensors for n in tensor.shape)
+
+
+def read_results(node: Node) -> set[int]:
+    """Numbers, from 0, of an operator's several results that something reads.
+
+    Example:
+
+        reads_places = 1 in operators.read_results(node)  # Of `max.dim`: maxima and places.
+    """
+    return {user.args[1] for user in node.users if user.target is operator.getitem and user.users}
 
 
 def walk(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
