@@ -240,7 +240,7 @@ def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     with size_questions.answered_for_all(program.graph):
         graph = program.module(check_guards=False)
         # Quantizers take windows without a batch, and compilers then have no kernel.
-        write_out_before_quantization(graph, "no_batch", "varying_factor")
+        write_out_before_quantization(graph, "grouped_product", "no_batch", "varying_factor")
         if written_state.has_views(graph):
             graph = program.run_decompositions({}).module(check_guards=False)
         return written_state.write_by_copies(own_weights(graph))

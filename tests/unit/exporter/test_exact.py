@@ -132,6 +132,21 @@ WEIGHT = torch.randn(4, 4, 3, 3)
 LAST = torch.randn(3, 2, 3, 3).to(memory_format=torch.channels_last)
 
 
+@torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
+def _rows_of_groups(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:  # noqa: A002
+    """As the library transformers has it for 32-bit floats: zeros behind the last group."""
+    result = input.new_zeros(input.shape[0], weight.shape[2])
+    ends = offs.tolist()
+    for start, end, matrix in zip([0, *ends], ends, weight, strict=False):
+        result[start:end] = input[start:end] @ matrix
+    return result
+
+
+@_rows_of_groups.register_fake
+def _(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:  # noqa: A002
+    return input.new_empty(input.shape[0], weight.shape[2])
+
+
 def _shifted(x: torch.Tensor) -> torch.Tensor:
     x = x.clone()
     x <<= -1
@@ -140,6 +155,23 @@ def _shifted(x: torch.Tensor) -> torch.Tensor:
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    **{
+        f"rows of groups that end at {ends}": (
+            lambda x, w, ends=ends: _rows_of_groups(x, w, torch.tensor(ends, dtype=torch.int32)),
+            (torch.randn(rows, 4), torch.randn(3, 4, 5)),
+        )
+        for rows, ends in ((2, (0, 1, 2)), (3, (2, 2, 2)), (7, (3, 3, 7)), (7, (0, 2, 6)))
+    },
+    "rows of groups, 16 bits": (
+        lambda x, w: F.grouped_mm(
+            x.bfloat16(), w.bfloat16(), offs=torch.tensor([1, 4, 6], dtype=torch.int32)
+        ),
+        (torch.arange(48.0).view(6, 8) - 20, torch.arange(192.0).view(3, 8, 8) % 7),
+    ),
+    "products in batches, 16 bits": (
+        lambda x, w: F.grouped_mm(x.bfloat16(), w.bfloat16()),
+        (torch.arange(48.0).view(3, 2, 8) % 5, torch.arange(192.0).view(3, 8, 8) % 7),
+    ),
     "squares of booleans": (lambda x: (x > 0).square(), (torch.randn(3, 4),)),
     "products of one type": (
         lambda x: (x.int() * 0.5, (x > 0) * 3, x.to(torch.int8) * 100, 3 * x[0, 0], x.long() * 2),
@@ -854,6 +886,9 @@ VARYING: tuple[Callable[..., Any], ...] = (
     lambda x: F.max_pool2d(x.mT[..., None].relu(), 2, 1, 1) + 1,
     lambda x: (torch.add(x[:1, :1], x, alpha=2), x.sum([], True)),
     lambda x: torch.special.xlog1py(2.0, x.abs()),
+    lambda x: _rows_of_groups(
+        x.mT, torch.arange(24.0).view(2, 3, 4), torch.tensor([1, 4], dtype=torch.int32)
+    ),
 )
 
 

@@ -52,6 +52,7 @@ def write_out(*names: str) -> WriteOut:
           floats by a single number, rounded down or towards zero.
         "gelu": GELU that is approximated by tanh, in programs that are not quantized: beside the
           noise of a quantization its difference of 5e-4 is nothing.
+        "grouped_product": products of rows with the matrices of their groups, as those of experts.
         "half_comparison": comparisons of 16-bit floats with numbers that these do not hold.
         "half_number": products and quotients of 16-bit floats and very large or small numbers.
         "half_range": norms of vectors, softplus, mish, `erfc`, powers of a number and whole
