@@ -14,6 +14,7 @@ Those that quantize take one more:
 
 from __future__ import annotations
 
+import copy
 import shlex
 from typing import Any
 
@@ -27,7 +28,7 @@ from etbuild.exact import write_out_before_quantization
 from etbuild.recipes import static_captured
 from etbuild.recurrent import CELLS, write_out_recurrent
 from etbuild.transposed import split_groups
-from etlower import constant_results
+from etlower import constant_results, operators
 from executorch.backends.arm._passes import ScalarsToAttributePass
 from executorch.backends.arm.quantizer.arm_quantizer import (
     get_symmetric_a16w8_quantization_config,
@@ -120,10 +121,13 @@ def _made(
             split_groups,
             _write_out,
             fold_constants,
+            _own_weights,
             _single_numbers,
             _static_constants,
         ]
         for quantizer in recipe.quantization_recipe.quantizers:
+            # No compiler takes it, and its scale (1.5.1) ends at 1, where values may be larger.
+            quantizer.set_node_target(torch.ops.aten.grid_sampler.default, None)
             arm_scores.observe(quantizer)
     if ctx.options.text("quantize_scope", "full", ("full", "linear")) == "linear":
         for quantizer in recipe.quantization_recipe.quantizers:
@@ -160,6 +164,26 @@ def _write_out_recurrent(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     shapes = [[state.meta["val"].shape for state in pair] for pair in states]
     projected = ["lstm.input"] if any(h != c for h, c in shapes) else []
     return write_out_recurrent(graph, *CELLS, *projected)
+
+
+def _own_weights(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Copies the weights of convolutions whose result is multiplied.
+
+    The quantizer's own pass (ExecuTorch 1.5.1) writes the product into them in place, and the next
+    method of the model would read it.
+    """
+    for node in graph.graph.nodes:
+        is_read = any(operators.packet(user) in ("mul", "mul_") for user in node.users)
+        if operators.packet(node) in _CONVOLUTIONS and is_read:
+            for weight in node.all_input_nodes:
+                if weight.op == "get_attr":
+                    path, _, name = str(weight.target).rpartition(".")
+                    owner = graph.get_submodule(path)
+                    setattr(owner, name, copy.deepcopy(getattr(owner, name)))
+    return graph
+
+
+_CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d", "convolution"})
 
 
 def _single_numbers(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -108,6 +108,47 @@ def test_what_passes_of_the_quantizer_fail_on(net: nn.Module) -> None:
     assert ("aten::min" in left) == isinstance(net, Places)
 
 
+class Scaled(nn.Module):
+    """A convolution whose result is multiplied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.factor = nn.Conv2d(3, 4, 1), nn.Parameter(torch.tensor([3.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) * self.factor
+
+
+def test_the_weights_of_the_model_stay() -> None:
+    """Upstream writes the product into them, in place: the next method would read it."""
+    net, x = Scaled().eval(), torch.randn(1, 3, 5, 5)
+    before = net(x)
+    spec = ModelSpec({name: Method(net, (x,)) for name in ("first", "second")})
+    recipe = arm_recipes.tosa_int8(RecipeContext(Options({}, "//:r"), "//:r"))
+    with fast_path.chosen("fast"):
+        stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
+    assert torch.equal(net(x), before)
+
+
+def test_what_a_grid_samples_is_not_cut_off() -> None:
+    """Upstream's scale for it ends at 1."""
+
+    class Sampled(nn.Module):
+        def forward(self, x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+            return F.grid_sample(x * 2, grid, align_corners=False) + 1
+
+    inputs = torch.full((1, 1, 4, 4), 8.0), torch.zeros(1, 2, 2, 2)
+    quantized: dict[str, Any] = {}
+    recipe = arm_recipes.tosa_int8(RecipeContext(Options({}, "//:r"), "//:r"))
+    with fast_path.chosen("fast"):
+        spec = ModelSpec({"forward": Method(Sampled().eval(), inputs)})
+        watch = stages.Watch(quantized=quantized.update)
+        stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    torch.testing.assert_close(
+        quantized["forward"](*inputs), torch.full((1, 1, 2, 2), 17.0), atol=0.3, rtol=0
+    )
+
+
 def test_equal_calls_with_other_scales_stay_apart() -> None:
     """Upstream joins them, and gives both results the first one's scale."""
     arm_guards.install()
