@@ -1,9 +1,13 @@
-"""A pass on the graphs that Vulkan gets."""
+"""Passes on the graphs that Vulkan gets: one of ours, and a correction of upstream's."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from etlower import operators
+from etlower.replacing import replace
+from executorch.backends.vulkan._passes import SqueezeUnsqueezeInputs
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass, PassResult
 from torch.fx import GraphModule, Node
@@ -39,3 +43,15 @@ def _drops_last(node: Node) -> bool:
     x, dims, keeps = (*node.args, None, False)[:3]
     last = x.meta["val"].dim() - 1
     return isinstance(dims, list | tuple) and not keeps and [*dims] in ([-1], [last])
+
+
+def install() -> None:
+    """Has, for this process, upstream's pass on activations leave shapes that vary.
+
+    It drops dimensions of one (ExecuTorch 1.5.1) by lists of sizes that the program's file lacks.
+    """
+    replace(SqueezeUnsqueezeInputs, "should_squeeze", _squeezes)
+
+
+def _squeezes(inner: Any, self: Any, op: Any, shape: Any) -> bool:
+    return all(isinstance(size, int) for size in shape) and bool(inner(self, op, shape))

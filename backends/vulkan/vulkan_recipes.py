@@ -34,7 +34,7 @@ from torchao.quantization.quant_api import (
     IntxWeightOnlyConfig,
 )
 from vulkan_guards import GuardedPartitioner
-from vulkan_passes import KeptDimensions
+from vulkan_passes import KeptDimensions, install
 
 # Rows of a matrix of 4-bit weights come in steps of this many.
 _ROWS = 4
@@ -148,6 +148,7 @@ def _made(
     quantized: dict[str, Any] | None = None,
 ) -> ExportRecipe:
     """A recipe; `settings`: of the partitioner; `quantized`: of PT2E's quantizer, None: none."""
+    install()
     given = {flag: ctx.options.boolean(flag, default=False) for flag in _FLAGS}
     chosen = {flag: True for flag, is_set in given.items() if is_set}
     runtime = ctx.options.text("runtime", default="")
