@@ -13,6 +13,12 @@ from typing import Any
 
 import torch
 from etlower import operators
+from qualcomm_convolutions import (
+    convolves_otherwise,
+    is_outside,
+    is_row,
+    transposes_otherwise,
+)
 from torch.fx import Node
 
 
@@ -110,8 +116,6 @@ def bounds_of(node: Node) -> tuple[float | None, float | None] | None:
 
 
 _PICTURE = 4
-_VOLUME = 3
-OF_ROWS = ("conv1d", "conv_transpose1d")
 _BYTES = (torch.int8, torch.int16, torch.uint8)
 # They have four dimensions at most.
 _FLAT = (torch.bool, torch.int64)
@@ -149,100 +153,10 @@ def pads(node: Node) -> bool:
     return any(_paddings(node))
 
 
-def _convolves_otherwise(node: Node) -> bool:
-    padding = _argument_of_layer(node, 4, "padding", 0)
-    if operators.packet(node) == "convolution" and node.args[6]:
-        return _transposes_otherwise(node) or has_other_kernel(node)
-    if _multiplies_channels(node) or _leaves_planes(node):
-        return True
-    return _is_outside(node, padding) or has_other_kernel(node)
-
-
-def has_other_kernel(node: Node) -> bool:
-    """Tells whether upstream rearranges a kernel that is computed, as by a weight norm.
-
-    Of rows, and where a transposed one is dilated, it takes what the kernel is computed of.
-    """
-    kernel = node.args[1]
-    if "dequantize" in operators.name(kernel):  # type: ignore[arg-type]
-        kernel = kernel.args[0]  # type: ignore[union-attr]
-    if kernel.op != "call_function":  # type: ignore[union-attr]
-        return False
-    is_transposed = len(node.args) > 6 and node.args[6] is True
-    dilation = _argument_of_layer(node, 5, "dilation", 1)
-    steps = dilation if isinstance(dilation, list | tuple) else [dilation]
-    return _is_row(node) or (is_transposed and max(steps) > 1)
-
-
-def _argument_of_layer(node: Node, place: int, name: str, default: int) -> Any:
-    return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
-
-
-def _is_outside(node: Node, padding: Any) -> bool:
-    """Tells whether a convolution has windows that lie in a padding as a whole."""
-    sizes = node.args[1].meta["val"].shape[2:]  # type: ignore[union-attr]
-    dilation = _argument_of_layer(node, 5, "dilation", 1)
-    if isinstance(padding, str):
-        return False
-    paddings, steps = (
-        [each] * len(sizes) if isinstance(each, int) else [*each] * (len(sizes) // len(each))
-        for each in (padding, dilation)
-    )
-    windows = [step * (size - 1) + 1 for step, size in zip(steps, sizes, strict=True)]
-    return any(pad >= window for pad, window in zip(paddings, windows, strict=False))
-
-
-def _leaves_planes(node: Node) -> bool:
-    """Tells whether a convolution of volumes has a single window in depth, and planes behind it."""
-    volume, weight = (each.meta["val"] for each in node.args[:2])  # type: ignore[union-attr]
-    if weight.dim() != _VOLUME + 2 or node.meta["val"].shape[-_VOLUME] != 1:
-        return False
-    padding, dilation = (
-        each[0] if isinstance(each, list | tuple) else each
-        for each in (
-            _argument_of_layer(node, 4, "padding", 0),
-            _argument_of_layer(node, 5, "dilation", 1),
-        )
-    )
-    if isinstance(padding, str):
-        return True
-    depth = volume.shape[-_VOLUME] + 2 * padding
-    return bool(depth > dilation * (weight.shape[2] - 1) + 1)
-
-
 def _multiplies_batches(node: Node) -> bool:
     """Tells whether a product is of matrices in other batches, one of several dimensions."""
     x, y = (each.meta["val"] for each in node.args[:2])  # type: ignore[union-attr]
     return max(x.dim(), y.dim()) > _PICTURE and x.shape[:-2] != y.shape[:-2]
-
-
-def _multiplies_channels(node: Node) -> bool:
-    """Tells whether a convolution with steps, or a dilated one, makes several channels of each."""
-    weight = node.args[1].meta["val"]  # type: ignore[union-attr]
-    given = [_argument_of_layer(node, 3, "stride", 1), _argument_of_layer(node, 5, "dilation", 1)]
-    steps = [n for each in given for n in (each if isinstance(each, list | tuple) else [each])]
-    groups = node.args[-1] if isinstance(node.args[-1], int) else 1
-    return bool(weight.shape[1] == 1 and weight.shape[0] > groups > 1 and max(steps, default=1) > 1)
-
-
-def _transposes_otherwise(node: Node) -> bool:
-    """Tells whether a transposed convolution is of volumes in groups, or goes beyond its windows.
-
-    QNN mixes such groups, and leaves the bias out of what lies behind the last window.
-    """
-    is_general = operators.packet(node) == "convolution"
-    if is_general and not node.args[6]:
-        return False
-    extra = _argument_of_layer(node, 7 if is_general else 5, "output_padding", 0)
-    padding = _argument_of_layer(node, 4, "padding", 0)
-    groups = _argument_of_layer(node, 8 if is_general else 6, "groups", 1)
-    rank = node.args[1].meta["val"].dim() - 2  # type: ignore[union-attr]
-    paddings, extras = (
-        [each] * rank if isinstance(each, int) else [*each] * (rank // len(each))
-        for each in (padding, extra)
-    )
-    is_beyond = any(more > pad for more, pad in zip(extras, paddings, strict=True))
-    return is_beyond or (rank == _VOLUME and groups > 1)
 
 
 def _has_slopes_elsewhere(node: Node) -> bool:
@@ -300,7 +214,7 @@ def _is_fused_otherwise(node: Node) -> bool:
     amounts = [*node.args[1][::2]][::-1]
     for user in node.users:
         name = operators.name(user)
-        if "max_pool" in name or (".conv" in name and _is_outside(user, amounts)):
+        if "max_pool" in name or (".conv" in name and is_outside(user, amounts)):
             return True
     return False
 
@@ -317,11 +231,6 @@ def _is_number(node: Node) -> bool:
 def _puts_oddly(node: Node) -> bool:
     """Tells whether values are added, or put at places that are not of the first dimension."""
     return (len(node.args) > 3 and bool(node.args[3])) or None in node.args[1]
-
-
-def _is_row(node: Node) -> bool:
-    value = node.args[0].meta["val"]  # type: ignore[union-attr]
-    return isinstance(value, torch.Tensor) and value.dim() == 3
 
 
 def _is_no_picture(node: Node) -> bool:
@@ -403,10 +312,9 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     # Fractions below 0.5 count as zeros, and a single result gets a dimension.
     **dict.fromkeys(("all", "any"), _always),
     **dict.fromkeys(("_prelu_kernel", "prelu"), _has_slopes_elsewhere),
-    **dict.fromkeys(OF_ROWS, has_other_kernel),
-    **dict.fromkeys(("conv2d", "conv3d", "convolution"), _convolves_otherwise),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), convolves_otherwise),
     **dict.fromkeys(
-        ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposes_otherwise
+        ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), transposes_otherwise
     ),
     **dict.fromkeys(("avg_pool2d", "avg_pool3d"), _has_odd_divisor),
     **dict.fromkeys(("group_norm", "native_group_norm"), _is_no_picture),
@@ -421,7 +329,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     "index_select": _has_computed_index,
     # It takes NaN for a number.
     **dict.fromkeys(("isinf", "isnan"), _always),
-    "instance_norm": _is_row,
+    "instance_norm": is_row,
     # Its compiler or its simulator ends.
     "matmul": _multiplies_batches,
     # Places of maxima end the simulator.

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from etbuild import BuildError
 from etlower import operators
-from qualcomm_differences import OF_ROWS, has_other_kernel, has_places, pads
+from qualcomm_convolutions import OF_ROWS, has_other_kernel
+from qualcomm_differences import has_places, pads
 from torch.fx import Node
 
 _BAGS = "Use torch.nn.functional.embedding, and reduce what it gives: .sum(1), .mean(1) or .amax(1)"

@@ -90,6 +90,10 @@ def _convolutions() -> Iterator[Net]:
             weights = [_values(8, 4 // groups, *[kernel] * rank), _values(8)]
             inputs = [_values(1, 4, *_SIZES[rank])]
             yield _net(f"nn.functional.conv{rank}d", function, inputs, weights, **p)
+    for size, kernel, dilation in ((40, 13, 1), (96, 3, 27)):
+        inputs, weights = [_values(1, 4, size)], [_values(4, 4, kernel)]
+        name = "nn.functional.conv1d"
+        yield _net(name, F.conv1d, inputs, weights, padding="same", dilation=dilation)
     for kernel, stride in (((5, 3, 3), (2, 1, 1)), ((3, 3, 3), (4, 5, 4))):
         inputs, weights = [_values(1, 2, 6, 7, 6)], [_values(2, 2, *kernel)]
         yield _net("nn.functional.conv3d", F.conv3d, inputs, weights, stride=stride)

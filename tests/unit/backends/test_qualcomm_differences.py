@@ -28,6 +28,9 @@ from torchao.quantization.pt2e import (
 )
 
 PICTURE = torch.randn(1, 4, 6, 8)
+# By the columns that they span.
+KERNELS = {n: torch.randn(4, 6, n) for n in (3, 5)}
+OWN, LONG = torch.randn(6, 1, 5), torch.randn(4, 4, 1, 5)
 
 
 def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.export.ExportedProgram:
@@ -78,6 +81,16 @@ def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.expor
         (lambda x: F.conv1d(x[0], torch.rand(4, 6, 3).exp()), True),
         (lambda x: F.conv1d(x[0], x[0, :, :, :3]), True),
         (lambda x: F.conv2d(x, torch.rand(4, 4, 3, 3).exp()), False),
+        # Rows that keep their size, of 8 elements and of others.
+        (lambda x: F.conv1d(x[0], KERNELS[3], padding=1), False),
+        (lambda x: F.conv1d(x[0], KERNELS[3], padding=2, dilation=2), True),
+        (lambda x: F.conv1d(x[0], KERNELS[3], padding="same", dilation=2), True),
+        (lambda x: F.conv1d(x[0], KERNELS[5], padding=2), True),
+        (lambda x: F.conv1d(x[0], KERNELS[5], padding=1), False),
+        (lambda x: F.conv1d(x[0], OWN, padding=2, groups=6), False),
+        (lambda x: F.conv1d(x[0, ..., :7], KERNELS[5], padding=2), False),
+        (lambda x: F.conv2d(x[:, :, :1], LONG, padding=(0, 2)), True),
+        (lambda x: F.conv2d(x[:, :, :2], LONG, padding=(0, 2)), False),
         (lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 2), True),
         (lambda x: F.max_pool3d(x, 2), True),
         (lambda x: F.layer_norm(x, (8,)), False),
