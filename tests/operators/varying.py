@@ -19,6 +19,7 @@ from tests.operators.nets import Net, described
 # A function, the shape of its input, and the place of the size that varies.
 _Row = tuple[Callable[[torch.Tensor], Any], tuple[int, ...], int]
 _WEIGHT = torch.linspace(-1.0, 1.0, 24).reshape(4, 6)
+_FILTER = torch.linspace(-1.0, 1.0, 36).reshape(4, 1, 3, 3)
 _KERNEL = torch.linspace(-1.0, 1.0, 72).reshape(4, 6, 3)
 
 
@@ -39,7 +40,8 @@ def _pictures(x: torch.Tensor) -> list[torch.Tensor]:
         F.interpolate(x, (9, 7), mode="bicubic"),
         F.interpolate(x, scale_factor=2.0, mode="nearest-exact"),
     ]
-    return [*resized, F.group_norm(x, 2), F.pad(x, (0, 0, 1, 1), mode="reflect")]
+    dilated = F.conv2d(x, _FILTER, padding=2, dilation=2, groups=4)
+    return [*resized, F.group_norm(x, 2), F.pad(x, (0, 0, 1, 1), mode="reflect"), dilated]
 
 
 def _volumes(x: torch.Tensor) -> list[torch.Tensor]:
