@@ -27,9 +27,9 @@ from etbuild import BuildError, RecipeContext, fold_constants, static_shapes, wr
 from etbuild.exact import write_out_before_quantization
 from etbuild.recipes import static_captured
 from etbuild.recurrent import CELLS, write_out_recurrent
+from etbuild.single_numbers import store_single_numbers
 from etbuild.transposed import split_groups
 from etlower import constant_results, operators
-from executorch.backends.arm._passes import ScalarsToAttributePass
 from executorch.backends.arm.quantizer.arm_quantizer import (
     get_symmetric_a16w8_quantization_config,
 )
@@ -122,7 +122,7 @@ def _made(
             _write_out,
             fold_constants,
             _own_weights,
-            _single_numbers,
+            store_single_numbers,
             _static_constants,
         ]
         for quantizer in recipe.quantization_recipe.quantizers:
@@ -184,34 +184,6 @@ def _own_weights(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 _CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d", "convolution"})
-
-
-def _single_numbers(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Stores numbers beside a tensor without dimensions as such tensors, so that results are, too.
-
-    The quantizer's own pass (ExecuTorch 1.5.1) gives them a dimension, and fails where the result
-    is written to a state that has none.
-    """
-    for node in list(graph.graph.nodes):
-        value = node.meta.get("val")
-        if node.target not in ScalarsToAttributePass.targeted_ops or value.dim() > 0:
-            continue
-        if not value.is_floating_point():
-            continue
-        if node.target is torch.ops.aten.rsub.Scalar:
-            x, number, *factor = node.args
-            node.target, node.args = torch.ops.aten.sub.Tensor, (number, x)
-            node.kwargs = {"alpha": factor[0]} if factor else node.kwargs
-        for place, number in enumerate(node.args[:2]):
-            if isinstance(number, int | float):
-                name = f"_number_{node.name}_{place}"
-                graph.register_buffer(name, torch.tensor(number, dtype=value.dtype))
-                with graph.graph.inserting_before(node):
-                    stored = graph.graph.get_attr(name)
-                stored.meta = {**node.meta, "val": value}
-                node.update_arg(place, stored)
-    graph.recompile()
-    return graph
 
 
 def _static_constants(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:

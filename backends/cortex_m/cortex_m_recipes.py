@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from etbuild import RecipeContext, fold_constants
 from etbuild.exact import write_out_before_quantization
+from etbuild.single_numbers import store_single_numbers
 from etbuild.transposed import fill_weights, split_groups
 from etlower.annotations import drop, drop_references
 from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
@@ -62,7 +63,13 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
         name="cortex_m_int8",
         quantization_recipe=QuantizationRecipe(
             quantizers=[_Quantizer(use_explicit_layout=True)],
-            pre_prepare_passes=[split_groups, fill_weights, fold_constants, _write_out],
+            pre_prepare_passes=[
+                split_groups,
+                fill_weights,
+                fold_constants,
+                store_single_numbers,
+                _write_out,
+            ],
         ),
         lowering_recipe=LoweringRecipe(
             edge_compile_config=cortex_m_edge_compile_config(),

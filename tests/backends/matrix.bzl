@@ -311,7 +311,7 @@ _ONLY = {
     "hidden": ["arm", "cortex_m", "openvino", "qualcomm", "xnnpack"],
     "layers": ["portable", "vulkan"],
     "modulated": ["arm", "cortex_m", "openvino", "qualcomm", "vulkan", "xnnpack"],
-    "peaks": ["arm", "openvino", "portable", "qualcomm"],
+    "peaks": ["arm", "cortex_m", "openvino", "portable", "qualcomm"],
     "relative": ["arm", "mlx", "portable", "qualcomm", "xnnpack"],
     "several": ["arm", "mlx", "portable", "vulkan"],
     "signals": ["cadence", "portable", "vulkan", "xnnpack"],
