@@ -149,6 +149,22 @@ def test_what_a_grid_samples_is_not_cut_off() -> None:
     )
 
 
+def test_biases_of_layers_on_zeros_are_not_cut_off() -> None:
+    """The scale of zeros is the smallest one, and a bias has 32 bits in steps of it."""
+    torch.manual_seed(0)
+    net, inputs = nn.GRU(10, 12, batch_first=True).eval(), (torch.randn(2, 3, 10),)
+    nn.init.constant_(net.bias_hh_l0, 0.9)
+    quantized: dict[str, Any] = {}
+    recipe = arm_recipes.tosa_a16w8(RecipeContext(Options({}, "//:r"), "//:r"))
+    with fast_path.chosen("fast"):
+        spec = ModelSpec({"forward": Method(net, inputs)})
+        watch = stages.Watch(quantized=quantized.update)
+        stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    expected = net(*inputs)[0]
+    noise = (quantized["forward"](*inputs)[0] - expected).square().sum()
+    assert 10 * torch.log10(expected.square().sum() / noise) > 40
+
+
 def test_equal_calls_with_other_scales_stay_apart() -> None:
     """Upstream joins them, and gives both results the first one's scale."""
     arm_guards.install()
