@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Set
 from operator import attrgetter
 from typing import Any
@@ -14,7 +15,7 @@ from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from etlower import calibration, infinities, separate_scales, training, written_state
+from etlower import calibration, grad_modes, infinities, separate_scales, training, written_state
 from etlower.annotations import FloatsOnly
 from etlower.inputs import deep_copy
 from etlower.methods import export_module
@@ -218,8 +219,19 @@ def _quantizer(
 
 
 def capture(name: str, module: Any, method: Method, label: str) -> torch.export.ExportedProgram:
-    """Exports a method as PT2E wants it: unlike `methods.export` with gradients."""
-    return export_module(name, module, method, method.strict is not False, label)
+    """Exports a method as PT2E wants it: unlike `methods.export` with gradients.
+
+    It has none where Dynamo fails on gradients that the model defines (`torch.autograd.Function`).
+    """
+    is_strict = method.strict is not False
+    try:
+        return export_module(name, module, method, is_strict, label)
+    except BuildError:
+        if not is_strict:
+            raise
+        with contextlib.suppress(BuildError), torch.no_grad():
+            return export_module(name, module, method, is_strict, label)
+        raise
 
 
 def _captured(name: str, module: Any, method: Method, label: str) -> Any:
@@ -239,6 +251,7 @@ def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """A program's graph, in which each call has weights of its own and copies write state."""
     with size_questions.answered_for_all(program.graph):
         graph = program.module(check_guards=False)
+        grad_modes.inline_regions(graph)
         # Quantizers take windows without a batch, and compilers then have no kernel.
         write_out_before_quantization(graph, "grouped_product", "no_batch", "varying_factor")
         if written_state.has_views(graph):

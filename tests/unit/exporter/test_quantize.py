@@ -248,6 +248,67 @@ def test_outputs_of_whole_numbers_keep_their_type() -> None:
     assert result(*inputs)[1].dtype == torch.int64
 
 
+class Gated(torch.nn.Module):
+    """A product with a gate that has no gradient, in regions of regions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.gate, self.last = (torch.nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.first(x)
+        with torch.no_grad():
+            gate = self.gate(y).sigmoid()
+            with torch.enable_grad():
+                double = gate * 2
+            total = double.sum(1)
+        return self.last(y * double), total
+
+
+def test_regions_without_gradients_get_scales() -> None:
+    net = Gated().eval()
+    inputs = (torch.randn(2, 4),)
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(False)]))
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    layers = [n for n in result.graph.nodes if n.target is torch.ops.aten.linear.default]
+    assert len(layers) == 3
+    assert all("dequantize" in str(n.args[0].target) for n in layers)
+    for value, expected in zip(result(*inputs), net(*inputs), strict=True):
+        torch.testing.assert_close(value, expected, atol=0.1, rtol=0)
+
+
+class Product(torch.autograd.Function):
+    """A product whose gradient is its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = ctx.saved_tensors
+        return gradient * y, gradient * x
+
+
+def test_gradients_that_dynamo_refuses_are_left_out() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.linear(x)
+            return Product.apply(y, y)
+
+    net, inputs = Net().eval(), (torch.randn(2, 4),)
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(False)]))
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    torch.testing.assert_close(result(*inputs), net(*inputs), atol=0.1, rtol=0)
+
+
 def test_a_note_names_what_calibration_saw_infinite() -> None:
     class Inverse(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
