@@ -30,6 +30,8 @@ from torch.fx.experimental.symbolic_shapes import _ShapeEnvGuardError
 _aten = torch.ops.aten
 _LEFT_OUT = (_aten._assert_scalar.default, _aten.scalar_tensor.default, _aten.sym_size.int)
 _OF_ONE_SIZE = "MLX would compute it for the example's size only, and the size varies"
+# How the tags of upstream's parts begin.
+_TAGS = "mlx_"
 _CAST = ops.edge.aten._to_copy.default
 
 
@@ -63,32 +65,38 @@ def tell_constants_apart(builder: Any) -> None:
     replace(builder, "make_or_get_constant", constant)
 
 
-def join_constants(backend: Any) -> None:
-    """Has a part read each of its constants by one name: upstream stores one of several only.
+def join_constants(backend_api: ModuleType) -> None:
+    """Has a part read each of its constants by one name.
 
-    ExecuTorch makes a copy for each reader of a constant that something outside reads, too.
+    ExecuTorch makes a copy for each reader of a constant that something outside reads, too. Of
+    copies upstream stores one only, and torch finds one only of those that a model's code makes.
 
     Args:
-      backend: upstream's class.
+      backend_api: ExecuTorch's module that cuts out parts.
     """
 
-    def preprocess(inner: Any, program: ExportedProgram, specs: Any) -> Any:
-        signature = program.graph_signature
-        placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
-        first: dict[str, Node] = {}
-        for spec in list(signature.input_specs):
-            if spec.target is None:
-                continue
-            node = placeholders[spec.arg.name]
-            kept = first.setdefault(spec.target, node)
-            if kept is not node:
-                node.replace_all_uses_with(kept)
-                program.graph.erase_node(node)
-                signature.input_specs.remove(spec)
-        program.graph_module.recompile()
-        return inner(program, specs)
+    def duplicate(inner: Any, program: ExportedProgram, tag: str) -> None:
+        inner(program, tag)
+        if tag.startswith(_TAGS):
+            _join_copies(program, tag)
 
-    replace(backend, "preprocess", preprocess)
+    replace(backend_api, "_maybe_duplicate_constant_nodes", duplicate)
+
+
+def _join_copies(program: ExportedProgram, tag: str) -> None:
+    signature = program.graph_signature
+    placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    first: dict[str, Node] = {}
+    for spec in list(signature.input_specs):
+        node = placeholders[spec.arg.name]
+        if spec.target is None or partition_tags.of(node) != tag:
+            continue
+        kept = first.setdefault(spec.target, node)
+        if kept is not node:
+            node.replace_all_uses_with(kept)
+            program.graph.erase_node(node)
+            signature.input_specs.remove(spec)
+    program.graph_module.recompile()
 
 
 def refuse_sizes(builder: Any) -> None:

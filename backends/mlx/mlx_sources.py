@@ -45,7 +45,7 @@ def load_upstream(label: str) -> tuple[ModuleType, ModuleType]:
     patterns = importlib.import_module("executorch.backends.mlx.patterns")
     mlx_guards.repeat_joint_keys(patterns.SDPAHandler)
     preprocess = importlib.import_module("executorch.backends.mlx.preprocess")
-    mlx_guards.join_constants(preprocess.MLXBackend)
+    mlx_guards.join_constants(importlib.import_module("executorch.exir.backend.backend_api"))
     mlx_reproducible.install(preprocess)
     return mlx, importlib.import_module("executorch.backends.mlx.passes")
 

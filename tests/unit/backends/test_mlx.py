@@ -221,29 +221,20 @@ def test_constants_of_one_name_are_one_where_they_are_equal() -> None:
         torch.testing.assert_close(builder.extra_constants[name], value, equal_nan=True)
 
 
-def test_copies_of_a_constant_are_one() -> None:
-    """Upstream would store the last one only, and others would read nothing."""
+@pytest.mark.few(1)
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_a_part_reads_a_constant_by_one_name(is_outside: bool) -> None:
+    """ExecuTorch has a copy for each reader: MLX would store one of them, and torch finds one."""
 
-    class Backend:
-        @staticmethod
-        def preprocess(program: torch.export.ExportedProgram, specs: Any) -> list[str]:
-            return [node.name for node in program.graph.find_nodes(op="placeholder")]
+    def several(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        constant = torch.tensor([2.5, 1.0, 0.5])
+        last = torch.div(x, constant, rounding_mode="floor") if is_outside else x - constant
+        return x + constant, x * constant, last
 
-    class Sum(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("one", torch.ones(2))
-            self.register_buffer("other", torch.ones(2))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x * self.one + self.other
-
-    mlx_guards.join_constants(Backend)
-    program = torch.export.export(Sum(), (torch.ones(2),))
-    assert Backend.preprocess(program, []) == ["b_one", "b_other", "x"]
-    program.graph_signature.input_specs[1].target = "one"
-    assert Backend.preprocess(program, []) == ["b_one", "x"]
-    assert len(program.graph_signature.input_specs) == 2
+    left, [part] = lowered(several, torch.ones(2, 3))
+    assert ("div" in left) == is_outside
+    constants = [node for node in part.find_nodes(op="placeholder") if "lifted" in node.name]
+    assert len(constants) == 1
 
 
 def test_keys_tell_weights_apart() -> None:
