@@ -60,9 +60,20 @@ class WholeWindows(replace_ops.ReplaceTrivialConvWithLinear):  # type: ignore[mi
 
     def maybe_remove_or_replace(self, node: Node) -> bool:
         """Replaces a node."""
-        shapes = (value.shape for value in (node.args[0].meta["val"], node.meta["val"]))
-        is_known = all(isinstance(size, int) for shape in shapes for size in shape)
-        return bool(is_known and super().maybe_remove_or_replace(node))
+        return bool(_has_known_sizes(node) and super().maybe_remove_or_replace(node))
+
+
+class Repeats(replace_ops.ReplaceRepeatWithCatPass):  # type: ignore[misc]
+    """Joins copies of a tensor; upstream's fails on sizes that vary, for which there is a kernel."""
+
+    def maybe_remove_or_replace(self, node: Node) -> bool:
+        """Replaces a node."""
+        return bool(_has_known_sizes(node) and super().maybe_remove_or_replace(node))
+
+
+def _has_known_sizes(node: Node) -> bool:
+    shapes = (value.shape for value in (node.args[0].meta["val"], node.meta["val"]))
+    return all(isinstance(size, int) for shape in shapes for size in shape)
 
 
 def count_from_start(graph_module: GraphModule) -> PassResult:

@@ -30,6 +30,7 @@ if not hasattr(typing, "override"):
 from cadence_passes import (
     Convolutions,
     Products,
+    Repeats,
     ResultShapes,
     ScalarTensors,
     WholeWindows,
@@ -133,6 +134,7 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
         own = {
             replace_ops.ReplaceAtenConvolutionWithCadenceConvolutionPass: Convolutions,
             replace_ops.ReplaceMMWithAddMMPass: Products,
+            replace_ops.ReplaceRepeatWithCatPass: Repeats,
             replace_ops.ReplaceScalarTensorWithFullPass: ScalarTensors,
             replace_ops.ReplaceTrivialConvWithLinear: WholeWindows,
         }

@@ -168,12 +168,18 @@ def test_products_have_equal_batches() -> None:
 
 
 class Filled(torch.nn.Module):
-    """Tensors filled like others whose sizes vary."""
+    """Tensors filled like others whose sizes vary, and as many copies of one."""
 
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         twice = torch.cat([x, x, x[:, 1:]], 1)
         joined = x.flatten(1)
-        return torch.zeros_like(x) + x.relu(), torch.full_like(twice, 2.0), torch.ones_like(joined)
+        filled = torch.full_like(twice, 2.0), torch.ones_like(joined)
+        return (
+            torch.zeros_like(x) + x.relu(),
+            *filled,
+            x[0, 0].repeat(x.shape[1]),
+            x.repeat(1, 2, 1),
+        )
 
 
 def test_sizes_that_vary_are_computed() -> None:
