@@ -64,7 +64,7 @@ class WholeWindows(replace_ops.ReplaceTrivialConvWithLinear):  # type: ignore[mi
 
 
 class Repeats(replace_ops.ReplaceRepeatWithCatPass):  # type: ignore[misc]
-    """Joins copies of a tensor; upstream's fails on sizes that vary, for which there is a kernel."""
+    """Joins copies of a tensor; upstream's fails on sizes that vary, which a kernel takes."""
 
     def maybe_remove_or_replace(self, node: Node) -> bool:
         """Replaces a node."""
