@@ -11,7 +11,7 @@ import importlib
 import warnings
 from typing import Any
 
-from etbuild import RecipeContext, static_shapes
+from etbuild import RecipeContext, static_shapes, write_out
 from executorch.exir import EdgeCompileConfig
 from executorch.exir.backend.backend_details import CompileSpec
 from executorch.export import ExportRecipe, LoweringRecipe
@@ -31,7 +31,7 @@ def _made(ctx: RecipeContext, name: str, use_fp16: bool) -> ExportRecipe:
     specs = [CompileSpec("use_fp16", bytes([use_fp16]))]
     return ExportRecipe(
         name=name,
-        aten_transform_passes=[static_shapes(ctx.label, "MPS")],
+        aten_transform_passes=[static_shapes(ctx.label, "MPS"), write_out("window_strides")],
         lowering_recipe=LoweringRecipe(
             partitioners=[_partition().MPSPartitioner(specs)],
             edge_compile_config=EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True),
