@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import traceback
 from collections.abc import Callable, Sequence
@@ -181,10 +182,23 @@ def export_module(
         raise BuildError(
             f'{label}: torch.export fails on the method "{name}"{_own_line(error)}: '
             f"{type(error).__name__}: {said}",
-            "Write that line with other operators, or move it out of the model.",
+            _way_out(module, method, strict and type(error).__name__ == "Unsupported"),
         ) from error
     smallest_sizes.check(name, module, method, program, label)
     return program
+
+
+def _way_out(module: Any, method: Method, is_of_dynamo: bool) -> str:
+    """Advice on a line that torch.export fails on; `is_of_dynamo`: as Dynamo lacks something."""
+    if is_of_dynamo:
+        shapes = _shapes(module, method)
+        with contextlib.suppress(Exception):
+            torch.export.export(module, method.example_inputs, dynamic_shapes=shapes, strict=False)
+            return (
+                "Export the method without Dynamo, Method(…, strict=False): torch.export then "
+                "takes it. Tensors that forward assigns to attributes must be buffers."
+            )
+    return "Write that line with other operators, or move it out of the model."
 
 
 def _shapes(module: Any, method: Method) -> Any:

@@ -127,6 +127,11 @@ def test_an_operator_that_upstream_refuses_is_named_with_its_line() -> None:
             r'//m:net: torch\.export fails on the method "forward", \S*test_kernels\.py:\d+: '
             r"\w+Error: .*lshift: Expected .* torch\.bool'\) Write that line with .*",
         ),
+        (
+            lambda x: x * len(open(__file__).name),  # noqa: PTH123, SIM115
+            r'//m:net: torch\.export fails on the method "forward", \S*test_kernels\.py:\d+: '
+            r"Unsupported: .* Export the method without Dynamo, Method\(…, strict=False\).*",
+        ),
     ],
 )
 def test_what_upstream_fails_on_is_named_with_its_line(function: Any, said: str) -> None:
