@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from etbuild.exact.nodes import argument_of
 from etlower import operators
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from torch.fx import Node
@@ -16,7 +17,7 @@ _LANES = 8
 
 
 def convolves_otherwise(node: Node) -> bool:
-    padding = _argument_of_layer(node, 4, "padding", 0)
+    padding = argument_of(node, 4, "padding", 0)
     if operators.packet(node) == "convolution" and node.args[6]:
         return transposes_otherwise(node) or has_other_kernel(node)
     if _multiplies_channels(node) or _leaves_planes(node) or _keeps_short_rows(node):
@@ -35,19 +36,15 @@ def has_other_kernel(node: Node) -> bool:
     if kernel.op != "call_function":  # type: ignore[union-attr]
         return False
     is_transposed = len(node.args) > 6 and node.args[6] is True
-    dilation = _argument_of_layer(node, 5, "dilation", 1)
+    dilation = argument_of(node, 5, "dilation", 1)
     steps = dilation if isinstance(dilation, list | tuple) else [dilation]
     return is_row(node) or (is_transposed and max(steps) > 1)
-
-
-def _argument_of_layer(node: Node, place: int, name: str, default: int) -> Any:
-    return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
 
 
 def is_outside(node: Node, padding: Any) -> bool:
     """Tells whether a convolution has windows that lie in a padding as a whole."""
     sizes = node.args[1].meta["val"].shape[2:]  # type: ignore[union-attr]
-    dilation = _argument_of_layer(node, 5, "dilation", 1)
+    dilation = argument_of(node, 5, "dilation", 1)
     if isinstance(padding, str):
         return False
     paddings, steps = (
@@ -66,8 +63,8 @@ def _leaves_planes(node: Node) -> bool:
     padding, dilation = (
         each[0] if isinstance(each, list | tuple) else each
         for each in (
-            _argument_of_layer(node, 4, "padding", 0),
-            _argument_of_layer(node, 5, "dilation", 1),
+            argument_of(node, 4, "padding", 0),
+            argument_of(node, 5, "dilation", 1),
         )
     )
     if isinstance(padding, str):
@@ -93,7 +90,7 @@ def _keeps_short_rows(node: Node) -> bool:
     if QCOM_QUANT_ATTRS in node.meta or not is_row or size % _LANES:
         return False
     groups = node.args[-1] if isinstance(node.args[-1], int) else 1
-    dilation = _argument_of_layer(node, 5, "dilation", 1)
+    dilation = argument_of(node, 5, "dilation", 1)
     step = dilation[-1] if isinstance(dilation, list | tuple) else dilation
     has_own = weight.shape[1] == 1 and groups > 1
     keeps_size = node.meta["val"].shape[-1] == size
@@ -103,7 +100,7 @@ def _keeps_short_rows(node: Node) -> bool:
 def _multiplies_channels(node: Node) -> bool:
     """Tells whether a convolution with steps, or a dilated one, makes several channels of each."""
     weight = node.args[1].meta["val"]  # type: ignore[union-attr]
-    given = [_argument_of_layer(node, 3, "stride", 1), _argument_of_layer(node, 5, "dilation", 1)]
+    given = [argument_of(node, 3, "stride", 1), argument_of(node, 5, "dilation", 1)]
     steps = [n for each in given for n in (each if isinstance(each, list | tuple) else [each])]
     groups = node.args[-1] if isinstance(node.args[-1], int) else 1
     return bool(weight.shape[1] == 1 and weight.shape[0] > groups > 1 and max(steps, default=1) > 1)
@@ -117,9 +114,9 @@ def transposes_otherwise(node: Node) -> bool:
     is_general = operators.packet(node) == "convolution"
     if is_general and not node.args[6]:
         return False
-    extra = _argument_of_layer(node, 7 if is_general else 5, "output_padding", 0)
-    padding = _argument_of_layer(node, 4, "padding", 0)
-    groups = _argument_of_layer(node, 8 if is_general else 6, "groups", 1)
+    extra = argument_of(node, 7 if is_general else 5, "output_padding", 0)
+    padding = argument_of(node, 4, "padding", 0)
+    groups = argument_of(node, 8 if is_general else 6, "groups", 1)
     rank = node.args[1].meta["val"].dim() - 2  # type: ignore[union-attr]
     paddings, extras = (
         [each] * rank if isinstance(each, int) else [*each] * (rank // len(each))
