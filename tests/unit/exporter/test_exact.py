@@ -168,6 +168,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         ),
         (torch.arange(48.0).view(6, 8) - 20, torch.arange(192.0).view(3, 8, 8) % 7),
     ),
+    "rows of more groups than 16 bits count": (
+        lambda x, w: F.grouped_mm(
+            x.bfloat16(), w.bfloat16(), offs=torch.tensor([0] * 301 + [2] * 2, dtype=torch.int32)
+        ),
+        (torch.arange(16.0).view(2, 8), torch.arange(303.0 * 64).view(303, 8, 8) % 7),
+    ),
     "products in batches, 16 bits": (
         lambda x, w: F.grouped_mm(x.bfloat16(), w.bfloat16()),
         (torch.arange(48.0).view(3, 2, 8) % 5, torch.arange(192.0).view(3, 8, 8) % 7),

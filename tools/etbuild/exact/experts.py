@@ -54,7 +54,7 @@ def _of_rows(rows: Any, matrices: Any, offs: Any, bias: None = None, out_dtype: 
     groups = matrices.shape[0]
     if isinstance(rows.shape[0], int) and rows.shape[0] <= groups:
         # Fewer matrices are read than there are.
-        own = (is_in * torch.arange(groups, device=rows.device)).sum(1).to(torch.int64)
+        own = (numbers.unsqueeze(1) >= offs).sum(1).clamp(max=groups - 1)
         product = torch.bmm(rows.unsqueeze(1), matrices.index_select(0, own)).squeeze(1)
         product = product * is_in.sum(1, keepdim=True)
     else:
