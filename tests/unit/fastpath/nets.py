@@ -143,6 +143,18 @@ class Picture(nn.Module):
         return self.line(x.flatten(2)).mean(-1)
 
 
+class Preactivated(nn.Module):
+    """Normalizes before it convolves: nothing can fold this normalization."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(3)
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(nn.functional.relu(self.norm(x)))
+
+
 def diamond() -> ModelSpec:
     return spec(Diamond(), torch.randn(4, 32))
 
@@ -197,3 +209,7 @@ def methods() -> ModelSpec:
 
 
 ALL = (diamond, outputs, state, tied, choice, attention, picture, methods)
+
+
+def preactivated() -> ModelSpec:
+    return spec(Preactivated(), torch.randn(1, 3, 6, 6))

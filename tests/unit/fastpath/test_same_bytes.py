@@ -38,6 +38,7 @@ _RARE_PAIRS = [
     (nets.picture, "fp32"),
     (nets.methods, "both"),
     (nets.methods, "int4"),
+    (nets.preactivated, "static"),
 ]
 
 

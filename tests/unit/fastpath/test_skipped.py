@@ -25,7 +25,12 @@ lower.make_deterministic()
 
 UNITS = {unit.name: unit for unit in path.units()}
 # Each unit has something to do in one of them.
-_NETS = [(nets.attention, "hqq"), (nets.picture, "static"), (nets.diamond, "vulkan")]
+_NETS = [
+    (nets.attention, "hqq"),
+    (nets.picture, "static"),
+    (nets.preactivated, "static"),
+    (nets.diamond, "vulkan"),
+]
 
 
 def _functions() -> dict[str, Any]:
@@ -40,9 +45,11 @@ def _functions() -> dict[str, Any]:
     from torch.fx import proxy
     from torch.fx.experimental.proxy_tensor import PythonKeyTracer
     from torch.fx.experimental.sym_node import SymNode
+    from torchao.quantization.pt2e import qat_utils
 
     return {
         "conv_bn_annotation": xnnpack_quantizer_utils._do_annotate_conv_bn,
+        "conv_bn_folding": qat_utils._fold_conv_bn_qat_helper,
         "create_arg": PythonKeyTracer.create_arg,
         "recompile": GraphModule.recompile,
         "composite_decompositions": exported_program._override_composite_implicit_decomp,
