@@ -94,6 +94,9 @@ def _convolutions() -> Iterator[Net]:
         inputs, weights = [_values(1, 4, size)], [_values(4, 4, kernel)]
         name = "nn.functional.conv1d"
         yield _net(name, F.conv1d, inputs, weights, padding="same", dilation=dilation)
+    for padding in ("valid", (1,)):
+        inputs, weights = [_values(1, 4, 9, 8)], [_values(8, 4, 3, 3)]
+        yield _net("nn.functional.conv2d", F.conv2d, inputs, weights, padding=padding)
     for kernel, stride in (((5, 3, 3), (2, 1, 1)), ((3, 3, 3), (4, 5, 4))):
         inputs, weights = [_values(1, 2, 6, 7, 6)], [_values(2, 2, *kernel)]
         yield _net("nn.functional.conv3d", F.conv3d, inputs, weights, stride=stride)

@@ -20,6 +20,9 @@ from etlower.annotations import FloatsOnly
 from etlower.inputs import deep_copy
 from etlower.methods import export_module
 
+# Of etbuild.write_out: quantizers take windows without a batch, and compilers have no kernel then.
+_RULES = ("grouped_product", "no_batch", "single_size", "varying_factor")
+
 
 def quantize(
     modules: Mapping[str, Any],
@@ -252,8 +255,7 @@ def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     with size_questions.answered_for_all(program.graph):
         graph = program.module(check_guards=False)
         grad_modes.inline_regions(graph)
-        # Quantizers take windows without a batch, and compilers then have no kernel.
-        write_out_before_quantization(graph, "grouped_product", "no_batch", "varying_factor")
+        write_out_before_quantization(graph, *_RULES)
         if written_state.has_views(graph):
             graph = program.run_decompositions({}).module(check_guards=False)
         return written_state.write_by_copies(own_weights(graph))

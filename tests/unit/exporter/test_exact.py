@@ -130,6 +130,15 @@ WHOLE = torch.tensor([-7, -4, -3, -1, 0, 1, 3, 4, 7])
 PICTURE = torch.randn(1, 2, 9, 11)
 WEIGHT = torch.randn(4, 4, 3, 3)
 LAST = torch.randn(3, 2, 3, 3).to(memory_format=torch.channels_last)
+FOUR = torch.linspace(-1, 1, 392).view(2, 4, 7, 7)
+ONE_SIZE = (
+    lambda x: F.conv2d(x, WEIGHT, padding="valid"),
+    lambda x: F.conv2d(x, WEIGHT, stride=2, padding="valid", dilation=(2,)),
+    lambda x: F.conv_transpose2d(x, WEIGHT, None, (2,), (1,)),
+    lambda x: torch.convolution(x, WEIGHT, None, [2], [1], [1], True, [1], 1),
+    lambda x: F.max_pool2d(x, [3], [2], [1]),
+    lambda x: F.avg_pool2d(x, [3], padding=[1]),
+)
 
 
 @torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
@@ -183,6 +192,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x: (x.int() * 0.5, (x > 0) * 3, x.to(torch.int8) * 100, 3 * x[0, 0], x.long() * 2),
         (torch.randn(3, 4) * 9,),
     ),
+    **{
+        f"one size for all dimensions {number}": (function, (FOUR,))
+        for number, function in enumerate(ONE_SIZE)
+    },
     **{
         f"without a batch {number}": (function, (torch.randn(4, 6, 5),))
         for number, function in enumerate(
@@ -973,6 +986,16 @@ def test_rules_for_delegates_apply() -> None:
     ]
     ranks = [n.meta["val"].dim() for n in program.graph.nodes if "permute" in str(n.target)]
     assert ranks == [3]
+
+
+@pytest.mark.parametrize("function", ONE_SIZE)
+def test_each_dimension_has_a_size(function: Callable[..., torch.Tensor]) -> None:
+    """A list of one number ends the process of a delegate's runtime."""
+    program = torch.export.export(Function(function), (FOUR,))
+    write_out("single_size").apply(program)
+    [call] = program.graph.find_nodes(op="output")[0].all_input_nodes
+    assert "padding" not in str(call.target)
+    assert all(len(each) != 1 for each in call.args if isinstance(each, list))
 
 
 def test_tensors_get_the_type_that_a_number_gives() -> None:

@@ -18,6 +18,7 @@ from etbuild.exact import (
     pooling,
     products,
     resizing,
+    sizes,
     whole_numbers,
 )
 from etbuild.exact.rule import Rule
@@ -36,6 +37,7 @@ _GROUPS = (
     pooling,
     products,
     resizing,
+    sizes,
     whole_numbers,
 )
 RULES: Mapping[str, tuple[Rule, ...]] = {
@@ -47,8 +49,8 @@ REASONS: Mapping[str, str] = {
 }
 # Operators that torch composes of others, some of which a rule writes out.
 COMPOSITES: Mapping[str, tuple[str, ...]] = {**halves.COMPOSITES, **whole_numbers.COMPOSITES}
-# Rules for ExecuTorch's own kernels, which all recipes get: each makes a call that fails, or whose
-# result is wrong, into one that is right.
+# Rules that all recipes get: each makes a call that fails, or whose result is wrong, into one that
+# is right with ExecuTorch's own kernels, or with most delegates.
 FOR_KERNELS = (
     "antialiasing",
     "attention_view",
@@ -84,6 +86,7 @@ FOR_KERNELS = (
     "scalar_shape",
     "scalar_sum",
     "scalar_type",
+    "single_size",
     "unfilled",
     "varying_circle",
     "varying_factor",

@@ -99,6 +99,8 @@ def write_out(*names: str) -> WriteOut:
         "scalar_sum": sums and cumulative sums of tensors without dimensions.
         "scalar_type": whole numbers or booleans beside a number of another type, which may be a
           bound.
+        "single_size": convolutions and pooling with one stride, padding or size in a list for all
+          dimensions, or without padding by name ("valid"), with one for each.
         "uneven_padding": padding by a number of other sizes before than behind, as even padding of
           which a part is taken.
         "unfilled": tensors whose numbers are written later (`torch.empty`), of sizes that vary, as
