@@ -1,8 +1,9 @@
 """Leaves to ExecuTorch what follows from constants alone and is read outside of its part.
 
 Partitioners take such operators as they take others, for instance the places of windows that a
-pooling is made of. Compilers fold them, and then miss an output, or all inputs. Buffers whose new
-value is a result as well stay, too: upstream gives a part one of both.
+pooling is made of. Compilers fold them, and then miss an output, or all inputs. Partitioners also
+keep operators whole that ExecuTorch has no kernel for: of constants, these are decomposed. Buffers
+whose new value is a result as well stay, too: upstream gives a part one of both.
 """
 
 from __future__ import annotations
@@ -37,6 +38,16 @@ def leave(partitioner: Any) -> None:
 
     partition.leaves_constants = True  # type: ignore[attr-defined]
     partitioner.partition = partition
+    kept = partitioner.ops_to_not_decompose
+
+    def ops_to_not_decompose(program: ExportedProgram) -> Any:
+        targets, check = kept(program)
+        constant = {node for node in _constants(program) if node.target in targets}
+        if not constant:
+            return targets, check
+        return targets, lambda node: node not in constant and (check is None or check(node))
+
+    partitioner.ops_to_not_decompose = ops_to_not_decompose
 
 
 def untag(program: ExportedProgram) -> None:
@@ -48,20 +59,7 @@ def untag(program: ExportedProgram) -> None:
       program: whose operators have tags of their parts.
     """
     signature = program.graph_signature
-    stored = {
-        *signature.inputs_to_parameters,
-        *signature.inputs_to_lifted_tensor_constants,
-        *(
-            name
-            for name, target in signature.inputs_to_buffers.items()
-            if target not in signature.buffers_to_mutate.values()
-        ),
-    }
-    constant: set[Node] = set()
-    for node in program.graph.nodes:
-        is_call = node.op == "call_function"
-        if node.name in stored or (is_call and constant.issuperset(node.all_input_nodes)):
-            constant.add(node)
+    constant = _constants(program)
     for node in reversed(program.graph.nodes):
         tag = partition_tags.of(node)
         tags = {partition_tags.of(user) for user in node.users}
@@ -77,3 +75,23 @@ def untag(program: ExportedProgram) -> None:
     for node in program.graph.find_nodes(op="placeholder"):
         if signature.inputs_to_buffers.get(node.name) in given:
             node.meta.pop(partition_tags.TAG, None)
+
+
+def _constants(program: ExportedProgram) -> set[Node]:
+    """Stored values of a program, and the calls that follow from them alone."""
+    signature = program.graph_signature
+    stored = {
+        *signature.inputs_to_parameters,
+        *signature.inputs_to_lifted_tensor_constants,
+        *(
+            name
+            for name, target in signature.inputs_to_buffers.items()
+            if target not in signature.buffers_to_mutate.values()
+        ),
+    }
+    constant: set[Node] = set()
+    for node in program.graph.nodes:
+        is_call = node.op == "call_function"
+        if node.name in stored or (is_call and constant.issuperset(node.all_input_nodes)):
+            constant.add(node)
+    return constant

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -176,6 +178,28 @@ def test_constants_that_others_read_stay_with_executorch() -> None:
     assert tags["aten.arange.default"] is None
     assert tags["aten.index_select.default"] == "tag1"
     assert tags["aten.add.Tensor"] == "tag0"
+
+
+@pytest.mark.parametrize("check", [None, lambda node: True])
+def test_what_follows_from_constants_is_decomposed(check: Callable[..., bool] | None) -> None:
+    """A delegate keeps operators whole that ExecuTorch, which computes constants, has not."""
+
+    class Places(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            return torch.ones_like(torch.arange(4)), torch.ones_like(x)
+
+    program = torch.export.export(Places(), (torch.randn(1, 8),))
+    kept = [torch.ops.aten.ones_like.default]
+    partitioner = SimpleNamespace(
+        partition=None, ops_to_not_decompose=lambda program: (list(kept), check)
+    )
+    constant_results.leave(partitioner)
+    targets, keeps = partitioner.ops_to_not_decompose(program)
+    ones = program.graph.find_nodes(op="call_function", target=kept[0])
+    assert targets == kept
+    assert [keeps(node) for node in ones] == [False, True]
+    kept.clear()
+    assert partitioner.ops_to_not_decompose(program) == ([], check)
 
 
 @pytest.mark.parametrize("also_outside", [False, True])
