@@ -21,6 +21,7 @@ from executorch.backends.openvino.quantizer import OpenVINOQuantizer, Quantizati
 from executorch.exir import EdgeCompileConfig
 from executorch.exir.backend.backend_details import CompileSpec
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+from nncf.common.quantization.structs import QuantizationScheme
 from nncf.experimental.torch.fx.nncf_graph_builder import GraphConverter
 from nncf.torch.model_graph_manager import get_weight_tensor_port_ids
 from torch.export import ExportedProgram
@@ -152,6 +153,21 @@ class _Quantizer(OpenVINOQuantizer):
     operators with several results NNCF knows some only; it fails on others, such as a sort, and on
     weights that are computed.
     """
+
+    def get_nncf_quantization_setup(self, model: torch.fx.GraphModule, nncf_graph: Any) -> Any:
+        """As upstream's, which fails where values of one scale are symmetric and asymmetric.
+
+        Products of transformers want symmetric ones, which may be joined with others.
+        """
+        setup = super().get_nncf_quantization_setup(model, nncf_graph)
+        for group in setup.unified_scale_groups.values():
+            points = [setup.quantization_points[number] for number in group]
+            configs = [point.qconfig for point in points]
+            is_symmetric = [config.mode == QuantizationScheme.SYMMETRIC for config in configs]
+            if any(is_symmetric):
+                for point in points:
+                    point.qconfig = configs[is_symmetric.index(True)]
+        return setup
 
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
         """As upstream's, for weights of two dimensions and more."""

@@ -116,6 +116,23 @@ def test_inputs_that_are_given_twice() -> None:
     lowered(net, torch.randn(1, 2, 6, 6), recipe="int8")
 
 
+class Joined(nn.Module):
+    """A product's value, which is joined with one of its results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.Linear(6, 6), nn.Linear(12, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.layer(x))
+        return self.last(torch.cat([x, (x @ x.transpose(2, 3)).flip(2)], 3))
+
+
+def test_joined_values_have_one_mode() -> None:
+    """NNCF fails where a product wants one of them symmetric."""
+    assert "cat" not in left(lowered(Joined(), PICTURE, recipe="int8_transformer"))
+
+
 def test_parts_exchange_floats() -> None:
     """A part that reads bytes of another one fails in the first call."""
     net = nn.Sequential(nn.Conv2d(3, 4, 3), Function(lambda x: x.max(3)[0] * x.mean()))
