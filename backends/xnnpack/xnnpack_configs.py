@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from etlower import operators
 from executorch.backends.xnnpack.partition.config import (
     AddmmConfig,
     AvgPoolingConfig,
@@ -34,6 +35,8 @@ _OF_PRODUCTS = (
     *("mm.default", "linear.default", "permute", "t_copy", "transpose", "view", "unsqueeze"),
     *("squeeze", "expand", "quantize", "qparams", "clone", "to_copy", "dim_order_copy"),
 )
+# Activations that become bounds of what they follow.
+_FUSED = frozenset({"hardtanh", "relu"})
 
 
 class _Addmm(AddmmConfig):
@@ -108,6 +111,17 @@ def _has_channels(node: Node) -> bool:
     return False
 
 
+def _are_quantized(results: Collection[Node]) -> bool:
+    """Tells whether all that read a row quantize it, or its activation.
+
+    Upstream's pass that has rows computed as pictures then takes what computes it for quantized.
+    """
+    if len(results) == 1:
+        [only] = results
+        results = only.users if operators.packet(only) in _FUSED else results
+    return bool(results) and all(map(is_quant, results))
+
+
 class _AvgPool(AvgPoolingConfig):
     """Upstream's, without pictures that are no batch, with which its lowering fails."""
 
@@ -139,8 +153,9 @@ class _BatchNorm(BatchNormConfig):
 
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
         layer = node.args[0]
-        if is_dequant(layer) and layer.meta["val"].dim() != 4:
-            _why(node, reason="its input is quantized and its factors are not")
+        results = [user for item in node.users for user in item.users]
+        if layer.meta["val"].dim() != 4 and (is_dequant(layer) or _are_quantized(results)):
+            _why(node, reason="its input or result is quantized and its factors are not")
             return False
         is_linear = "aten.linear.default" in str(layer.target)
         if is_linear and layer.meta["val"].dim() != 2:
@@ -164,8 +179,9 @@ class _Convolution(ConvolutionConfig):
     def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
         stride, transposed, output_padding = node.args[3], node.args[6], node.args[7]
         is_row = node.meta["val"].dim() == 3
-        if is_row and is_dequant(node.args[0]) and not is_dequant(node.args[1]):
-            _why(node, reason="its input is quantized and its weights are not")
+        has_scale = is_dequant(node.args[0]) or _are_quantized(node.users)
+        if is_row and has_scale and not is_dequant(node.args[1]):
+            _why(node, reason="its input or result is quantized and its weights are not")
             return False
         if transposed and any(p >= s for p, s in zip(output_padding, stride, strict=False)):
             _why(node, reason="XNNPACK takes no output padding as large as the stride")

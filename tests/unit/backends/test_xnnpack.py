@@ -186,6 +186,18 @@ def test_what_leaves_a_part_is_converted(
     assert -10 * noise.log10() > 25
 
 
+@pytest.mark.parametrize("layer", [torch.nn.Linear(5, 3), torch.nn.Conv1d(4, 3, 1)])
+def test_rows_with_a_scale_behind_a_batch_norm(layer: torch.nn.Module, tmp_path: Path) -> None:
+    """It is a convolution in floats, which upstream has give bytes: the part did not load."""
+    torch.manual_seed(0)
+    net, x = (
+        torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.ReLU(), layer),
+        torch.randn(2, 4, 5),
+    )
+    [got] = outputs(net, (x,), "int8_static_per_channel", tmp_path)
+    assert (got - net(x)).norm() < 0.02 * net(x).norm()
+
+
 class Turned(torch.nn.Module):
     """A layer over columns, and a product of the same columns with the layer's weight."""
 
