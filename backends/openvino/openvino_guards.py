@@ -146,6 +146,8 @@ def is_wrong(node: Node) -> bool:
         return True
     if name == "view_copy" and _joins_reduced(node):
         return True
+    if name in {"unsqueeze_copy", "view_copy"} and _adds_before_reduction(node):
+        return True
     if name == "convolution" and _is_computed_of_bytes(node.args[1]):
         return True
     if name in _EXTREMES and _gets_scale(node):
@@ -209,6 +211,23 @@ def _joins_reduced(node: Node) -> bool:
     source = node.args[0]
     shapes = [[size for size in each.meta["val"].shape if size != 1] for each in (source, node)]
     return operators.packet(source) in _REDUCTIONS and shapes[0] != shapes[1]
+
+
+def _adds_before_reduction(node: Node) -> bool:
+    """Tells whether a view adds a dimension to what a reduction then reads that keeps its own.
+
+    OpenVINO (2025.4) reduces first, and fails in the first call.
+    """
+    added = node.meta["val"].dim()
+    if node.args[0].meta["val"].dim() >= added:
+        return False
+    readers = [*node.users]
+    for reader in readers:
+        name = operators.packet(reader)
+        if name in _REDUCTIONS and operators.values(reader)[0].dim() == added:
+            return True
+        readers += reader.users if "quantize" in name else ()
+    return False
 
 
 def _counts_otherwise(node: Node, name: str) -> bool:

@@ -70,6 +70,7 @@ def left(nodes: list[torch.fx.Node]) -> set[str]:
         (lambda x: (x.amax((1, 2)) + 1) // 2.0, (PICTURE,), "div"),
         # It fails as it runs.
         (lambda x: x.sum(1).reshape(-1, 1) + 1, (PICTURE,), "view_copy"),
+        (lambda x: (x * 2).unsqueeze(-1).mean(1, keepdim=True), (PICTURE,), "unsqueeze_copy"),
         # Its compiler fails on this one, and does not say so before.
         (lambda x: x.permute(0, -2, -1, 1) * 2, (PICTURE,), "permute_copy"),
     ],
