@@ -11,6 +11,7 @@ from etbuild import RecipeContext, fold_constants
 from etbuild.exact import write_out_before_quantization
 from etbuild.single_numbers import store_single_numbers
 from etbuild.transposed import fill_weights, split_groups
+from etlower import operators
 from etlower.annotations import drop, drop_references
 from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
 from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
@@ -27,6 +28,9 @@ from executorch.backends.cortex_m.passes.passes_utils import (
     is_channel_broadcast,
     quantize_val,
     skips_quantized_max_pool2d,
+)
+from executorch.backends.cortex_m.passes.quantized_clamp_activation_pass import (
+    QuantizedClampActivationPass,
 )
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
@@ -91,6 +95,7 @@ def _passes() -> list[type]:
         RemoveGetItemPass: [_TakeMaxima],
         FoldAndAnnotateQParamsPass: [_Unmark, FoldAndAnnotateQParamsPass, _NarrowBiases],
         ActivationFusionPass: [_Fuse],
+        QuantizedClampActivationPass: [_CountBounds],
         ValidateCortexMExplicitLayoutPass: [_Expand, _Validate],
     }
     return [
@@ -235,6 +240,21 @@ class _Fuse(ActivationFusionPass):
         return super()._get_validated_qparams(node, input_node)
 
 
+class _CountBounds(QuantizedClampActivationPass):
+    """Counts bounds in steps behind functions that become tables, too (`x.sqrt().clamp(-1, 2)`).
+
+    Upstream (ExecuTorch 1.5.1) goes by what such a function gives before that, which is floats. The
+    bounds of steps then stay fractions.
+    """
+
+    def _is_quantized_int8_activation(self, node: torch.fx.Node) -> bool:
+        """Tells whether an activation is given steps, and gives some."""
+        params = [each.meta.get("output_qparams", {}).get(0) for each in (node.args[0], node)]
+        if all(each is not None and not each.per_channel for each in params):
+            return True
+        return bool(super()._is_quantized_int8_activation(node))
+
+
 class _Validate(ValidateCortexMExplicitLayoutPass):
     """Leaves to ExecuTorch's kernels what computes with floats, and maxima that CMSIS-NN has not.
 
@@ -265,7 +285,7 @@ def _left(*args: Any, **kwargs: Any) -> None:
 class _Unmark(ExportPass):
     """Takes operators for floats whose inputs or results have none of their scales.
 
-    Those are behind a mask of -inf, write into state, or give the places of maxima, too.
+    Those are behind a mask of -inf, write into state, compare, or give the places of maxima, too.
 
     Upstream's next pass goes by a mark of the quantizer, and would leave a kernel half of them.
     """
@@ -280,7 +300,10 @@ class _Unmark(ExportPass):
 
 
 def _stays_float(node: torch.fx.Node) -> bool:
-    """Tells whether an operator takes numbers that are no steps, or gives places beside values."""
+    """Tells whether an operator takes numbers that are no steps, or gives others than floats.
+
+    A comparison would compare steps with its number (`x > 0.5`).
+    """
     given = node.args[0] if node.args else None
     if node.target is operator.getitem:
         return _MARK not in given.meta.get("custom", {})
@@ -288,10 +311,8 @@ def _stays_float(node: torch.fx.Node) -> bool:
         return True
     if _LAYERS.search(str(node.target)) and not _is_stored(node.args[1]):
         return True
-    gives_places = isinstance(node.meta.get("val"), tuple) and not all(
-        value.is_floating_point() for value in node.meta["val"]
-    )
-    return gives_places or any(map(_is_plain_float, node.all_input_nodes))
+    gives_others = not all(value.is_floating_point() for value in operators.values(node))
+    return gives_others or any(map(_is_plain_float, node.all_input_nodes))
 
 
 _LAYERS = re.compile(r"aten\.(convolution|linear)\.")

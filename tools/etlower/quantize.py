@@ -21,7 +21,8 @@ from etlower.inputs import deep_copy
 from etlower.methods import export_module
 
 # Of etbuild.write_out: quantizers take windows without a batch, and compilers have no kernel then.
-_RULES = ("grouped_product", "no_batch", "single_size", "varying_factor")
+# A slice that negative padding becomes later would have no scale.
+_RULES = ("grouped_product", "negative_padding", "no_batch", "single_size", "varying_factor")
 
 
 def quantize(

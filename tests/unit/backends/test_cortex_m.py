@@ -39,6 +39,29 @@ class Forked(nn.Module):
         return x + F.hardswish(x)
 
 
+class Chosen(nn.Module):
+    """Numbers that a comparison of a layer's result chooses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        return torch.where(y > 0.2, x, 0.0)
+
+
+class Applied(nn.Module):
+    """A function of a tensor."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
 class Maxima(nn.Module):
     """Maxima over windows, which are written at their places, and some over channels."""
 
@@ -72,6 +95,9 @@ NETS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "bounds": (Joined(lambda x: x.clamp(-0.2, 0.3)), PICTURE),
     "hard swish alone": (nn.Hardswish(), PICTURE),
     "hard swish of two": (Forked(), PICTURE),
+    "comparisons": (Chosen(), PICTURE),
+    "bounds behind a table": (Applied(lambda x: x.abs().sqrt().clamp(-0.3, 1.1)), PICTURE),
+    "negative padding": (Applied(lambda x: F.pad(x, (-1, 3)) - 1), PICTURE),
 }
 
 
