@@ -242,8 +242,27 @@ def _pool(node: Node) -> str:
 
 
 def _power(node: Node) -> str:
-    is_of_number = not isinstance(node.args[1], Node)
-    return "" if is_of_number else "Vulkan's powers of negative numbers by a tensor are no numbers"
+    exponent = node.args[1]
+    if isinstance(exponent, Node):
+        return "Vulkan's powers of negative numbers by a tensor are no numbers"
+    if exponent == int(exponent) or _is_positive(node.args[0]):
+        return ""
+    return "Vulkan's powers of negative numbers by a fraction are numbers"
+
+
+def _is_positive(node: Any) -> bool:
+    """Tells whether a tensor has no numbers below zero, by what it is a function of."""
+    packet = operators.packet(node)
+    if packet == "mul":
+        return node.args[0] is node.args[1]
+    if packet in ("mean", "sum", "view_copy", "permute_copy", "add") and node.args:
+        given = node.args[:2] if packet == "add" else node.args[:1]
+        return all(_is_positive(v) if isinstance(v, Node) else v >= 0 for v in given)
+    if packet in ("clamp", "hardtanh"):
+        least = node.args[1] if len(node.args) > 1 else None
+        return isinstance(least, int | float) and least >= 0
+    is_even = packet == "pow" and isinstance(node.args[1], int | float) and node.args[1] % 2 == 0
+    return is_even or packet in ("_softmax", "abs", "exp", "relu", "sigmoid", "sqrt")
 
 
 def _index(node: Node) -> str:

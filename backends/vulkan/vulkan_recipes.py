@@ -15,7 +15,7 @@ import re
 from typing import Any
 
 import torch
-from etbuild import RecipeContext, fold_constants, groups_fit
+from etbuild import RecipeContext, fold_constants, groups_fit, write_out
 from executorch.backends.vulkan.quantizer.vulkan_quantizer import (
     VulkanQuantizer,
     get_symmetric_quantization_config,
@@ -169,6 +169,7 @@ def _made(
     return ExportRecipe(
         name=name,
         quantization_recipe=quantization,
+        aten_transform_passes=[write_out("negative_power", "power_root")],
         lowering_recipe=LoweringRecipe(
             partitioners=[partitioner],
             edge_transform_passes=[lambda _method, _program: [KeptDimensions()]],

@@ -134,7 +134,8 @@ _PRODUCTS = (
     *("floor_divide.default", "mul.Scalar", "mul.Tensor"),
 )
 _MOST_FACTORS = 16
-_MADE_OF_NORMS = (
+# What torch makes of norms of vectors.
+MADE_OF_NORMS = (
     *("cosine_embedding_loss.default", "cosine_similarity.default", "dist.default"),
     *("frobenius_norm.dim", "linalg_matrix_norm.default", "linalg_matrix_norm.str_ord"),
     *("linalg_norm.default", "linalg_norm.ord_str"),
@@ -177,4 +178,4 @@ REASONS: Mapping[str, str] = {
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
 }
 # Operators that are made of those of a rule.
-COMPOSITES: Mapping[str, tuple[str, ...]] = {"half_range": _MADE_OF_NORMS}
+COMPOSITES: Mapping[str, tuple[str, ...]] = {"half_range": MADE_OF_NORMS}

@@ -80,15 +80,6 @@ def _einsum(equation: str, operands: Sequence[Any], **kwargs: Any) -> Any:
     return product if order == sorted(order) else product.permute(order)
 
 
-def _is_root(node: Node) -> bool:
-    is_float = node.args[0].meta["val"].dtype.is_floating_point  # type: ignore[union-attr]
-    return bool(is_float and node.args[1] in (0.5, -0.5))
-
-
-def _root(x: Any, exponent: float) -> Any:
-    return x.sqrt() if exponent > 0 else x.rsqrt()
-
-
 def _has_sum_factor(node: Node) -> bool:
     return bool(argument_of(node, 2, "alpha", 1) != 1)
 
@@ -174,7 +165,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule((name,), _has_number_factor, _sum_of_product(name))
         for name in ("add.Scalar", "sub.Scalar", "subtract.Scalar")
     ),
-    "power_root": (Rule(("pow.Tensor_Scalar",), _is_root, _root),),
     "product_batches": (
         Rule(("matmul.default",), _has_other_batches, _product_of_equal_batches, whole=True),
     ),
@@ -194,7 +184,6 @@ REASONS: Mapping[str, str] = {
     "einsum": "the delegate moves dimensions of one element wrong",
     "first_number": "the kernel multiplies the single number by the factor, not the other tensor",
     "number_factor": "upstream's passes take no factor of a number",
-    "power_root": "TOSA has no powers of numbers below zero, and roots are none there",
     "product_batches": "its kernel takes matrices in equal batches",
     "sum_factor": "the delegate leaves out the factor",
     "varying_factor": "quantizers and delegates take no factor that sizes give",

@@ -16,6 +16,7 @@ from etbuild.exact import (
     normalizations,
     padding,
     pooling,
+    powers,
     products,
     resizing,
     sizes,
@@ -35,6 +36,7 @@ _GROUPS = (
     normalizations,
     padding,
     pooling,
+    powers,
     products,
     resizing,
     sizes,
@@ -48,7 +50,11 @@ REASONS: Mapping[str, str] = {
     name: reason for group in _GROUPS for name, reason in group.REASONS.items()
 }
 # Operators that torch composes of others, some of which a rule writes out.
-COMPOSITES: Mapping[str, tuple[str, ...]] = {**halves.COMPOSITES, **whole_numbers.COMPOSITES}
+COMPOSITES: Mapping[str, tuple[str, ...]] = {
+    **halves.COMPOSITES,
+    **powers.COMPOSITES,
+    **whole_numbers.COMPOSITES,
+}
 # Rules that all recipes get: each makes a call that fails, or whose result is wrong, into one that
 # is right with ExecuTorch's own kernels, or with most delegates.
 FOR_KERNELS = (

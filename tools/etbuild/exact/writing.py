@@ -74,6 +74,7 @@ def write_out(*names: str) -> WriteOut:
           booleans that are added by index.
         "narrow_copy": copies of a part, as a slice and a copy.
         "negative_padding": padding that cuts off, as slices, and that of what `fold` gives.
+        "negative_power": powers by numbers below zero, and norms of such orders, as reciprocals.
         "no_batch": linear layers, convolutions and pooling without a dimension for the batch, as
           those of a batch of one.
         "no_dimension": reductions over an empty list of dimensions, as those over all.
@@ -114,6 +115,7 @@ def write_out(*names: str) -> WriteOut:
         "single_any": `any` and `all` of whole tensors, as those of a dimension.
         "window_strides": averages and maxima over windows side by side, with strides.
         "zero_factor": `torch.addmm` whose first tensor is multiplied by 0, as a product.
+        "zeroth_power": powers by 0, which are 1.
 
     Returns:
       The pass.

@@ -1,0 +1,84 @@
+"""Powers of floats by a number, and norms that are made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from etbuild.exact.halves import MADE_OF_NORMS
+from etbuild.exact.nodes import argument_of
+from etbuild.exact.rule import Rule
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _is_of_floats(node: Node) -> bool:
+    return bool(node.args[0].meta["val"].dtype.is_floating_point)  # type: ignore[union-attr]
+
+
+def _is_root(node: Node) -> bool:
+    return _is_of_floats(node) and node.args[1] in (0.5, -0.5)
+
+
+def _root(x: Any, exponent: float) -> Any:
+    return x.sqrt() if exponent > 0 else x.rsqrt()
+
+
+def _is_below_zero(node: Node) -> bool:
+    exponent = node.args[1]
+    return _is_of_floats(node) and isinstance(exponent, int | float) and exponent < 0
+
+
+def _reciprocal_power(x: Any, exponent: float) -> Any:
+    """The power of a reciprocal, or the reciprocal of a root: neither leaves the range early."""
+    if exponent in (-1, -0.5):
+        return x.reciprocal() if exponent == -1 else x.rsqrt()
+    return (x**-exponent).reciprocal() if exponent > -1 else x.reciprocal() ** -exponent
+
+
+def _is_norm_below_zero(node: Node) -> bool:
+    order = argument_of(node, 1, "ord", 2)
+    order = 2 if order is None else order
+    return _is_of_floats(node) and math.isfinite(order) and order < 0
+
+
+def _norm_below_zero(
+    x: Any, order: float, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    x = x if dtype is None else x.to(dtype)
+    dims = list(range(x.dim())) if dim is None or dim == [] else dim
+    total = _reciprocal_power(x.abs(), order).sum(dims, keepdim=keepdim)
+    return _reciprocal_power(total, 1 / order)
+
+
+def _is_zeroth(node: Node) -> bool:
+    return _is_of_floats(node) and node.args[1] == 0
+
+
+def _ones(x: Any, exponent: float) -> Any:
+    import torch
+
+    return torch.ones_like(x)
+
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "negative_power": (
+        Rule(("pow.Tensor_Scalar",), _is_below_zero, _reciprocal_power),
+        Rule(
+            ("linalg_vector_norm.default", "norm.ScalarOpt_dim"),
+            _is_norm_below_zero,
+            _norm_below_zero,
+        ),
+    ),
+    "power_root": (Rule(("pow.Tensor_Scalar",), _is_root, _root),),
+    "zeroth_power": (Rule(("pow.Tensor_Scalar",), _is_zeroth, _ones),),
+}
+REASONS: Mapping[str, str] = {
+    "negative_power": "the delegate gives a number for zero, and eager an infinity",
+    "power_root": "the delegate gives a number for a root of one below zero, or fails on it",
+    "zeroth_power": "the delegate gives zero for zero",
+}
+# Operators that are made of those of a rule.
+COMPOSITES: Mapping[str, tuple[str, ...]] = {"negative_power": MADE_OF_NORMS}
