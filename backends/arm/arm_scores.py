@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from etlower import operators
-from etlower.annotations import MOVING
+from etlower.operators import MOVING
 from torchao.quantization.pt2e.quantizer.quantizer import SharedQuantizationSpec
 
 _ANNOTATION = "quantization_annotation"

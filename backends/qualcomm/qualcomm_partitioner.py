@@ -23,7 +23,7 @@ import qualcomm_compiler
 import qualcomm_scales
 import torch
 from etbuild import BuildError, LowerAgain
-from etlower import exchanged, operators, partition_tags
+from etlower import asked_infinities, exchanged, operators, partition_tags
 from executorch.backends.qualcomm.partition import qnn_partitioner
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -77,6 +77,8 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         self._decomposed: set[_Call] = set()
         self._refused: set[tuple[str, str]] = set()
         self._constants: set[torch.fx.Node] = set()
+        # Functions of floats whose infinities the model asks for: HTP has a largest number instead.
+        self._asked: set[torch.fx.Node] = set()
 
     def partition(self, edge_program: torch.export.ExportedProgram) -> Any:
         """Partitions a method; see upstream's class."""
@@ -115,6 +117,10 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             *signature.inputs_to_lifted_tensor_constants,
         } - set(signature.buffers_to_mutate.values())
         self._constants = qualcomm_scales.following(edge_program.graph.nodes, constants)
+        asked = asked_infinities.asked(
+            edge_program.graph, lambda node: operators.constant_of(edge_program, node)
+        )
+        self._asked = asked | asked_infinities.readers(asked)
         with _refusing(self._stays):
             partitions = super().generate_partitions(edge_program)
         with exchanged.results_named(edge_program):
@@ -135,6 +141,11 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         if is_other_order(node) or is_computed_otherwise(node):
             return True
         if scales_rows(node):
+            return True
+        if QCOM_QUANT_ATTRS not in node.meta and (
+            # What the recipe gives no scale may have been infinite while it was calibrated.
+            node in self._asked or (operators.packet(node) == "pow" and not self._has_floats)
+        ):
             return True
         if is_cast(node):
             given = node.all_input_nodes[0].meta["val"].dtype

@@ -6,6 +6,7 @@ import logging
 import operator
 from collections.abc import Collection, Mapping
 
+import torch
 from etlower import operators
 from executorch.backends.xnnpack.partition.config import (
     AddmmConfig,
@@ -17,6 +18,7 @@ from executorch.backends.xnnpack.partition.config import (
     MaxPool2dConfig,
     MMConfig,
     PreluConfig,
+    ReciprocalSquareRootConfig,
     SoftmaxConfig,
     UpsampleBilinear2dConfig,
 )
@@ -200,10 +202,29 @@ class _MaxDim(MaxDimConfig):
         return dim_and_kept in ([2, True], [3, True]) and super().check_constraints(node, ep)
 
 
+class _ReciprocalRoot(ReciprocalSquareRootConfig):
+    """Upstream's, without those of what may be zero, for which XNNPACK gives NaN on x86."""
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        if not _is_above_zero(node.args[0], ep):
+            _why(node, reason="its input may be zero, for which XNNPACK gives no infinity")
+            return False
+        return super().check_constraints(node, ep)
+
+
+def _is_above_zero(node: Node, ep: ExportedProgram) -> bool:
+    """Tells whether a number above zero is added to a tensor, or is its least."""
+    if operators.packet(node) not in ("add", "clamp") or len(node.args) < 2:
+        return False
+    number = node.args[1]
+    value = operators.constant_of(ep, number) if isinstance(number, Node) else number
+    return value is not None and bool((torch.as_tensor(value) > 0).all())
+
+
 # What upstream's configurations become, by the names of their operators.
 _OURS = (
     *(_Addmm, _AvgPool, _BatchNorm, _Bilinear, _Convolution, _MaxDim, _MaxPool, _MM, _Pad, _PReLU),
-    _Softmax,
+    *(_ReciprocalRoot, _Softmax),
 )
 
 

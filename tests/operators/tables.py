@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
-from tests.operators import doubles, read_on, varying, whole_numbers, wide
+from tests.operators import asked, doubles, read_on, varying, whole_numbers, wide
 from tests.operators.nets import Net, described
 
 
@@ -25,7 +25,15 @@ def nets() -> Iterator[Net]:
         _special_numbers, _whole_numbers, _types, _layouts, _copies, _gray, _matrices, _directly,
         _dynamic,
     )  # fmt: skip
-    tables = (*tables, doubles.nets, read_on.nets, varying.nets, whole_numbers.nets, wide.nets)
+    tables = (
+        *tables,
+        asked.nets,
+        doubles.nets,
+        read_on.nets,
+        varying.nets,
+        whole_numbers.nets,
+        wide.nets,
+    )
     made = [net for table in tables for net in table()]
     yield from sorted(made, key=lambda net: (net.operator, net.dtype, bool(net.more)))
 

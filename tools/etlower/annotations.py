@@ -39,21 +39,10 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
 )
 
 from etlower import written_state
+from etlower.operators import MOVING
 
 # Operators that write a number of the model.
 _FILLING = frozenset(("fill", "full", "full_like", "masked_fill", "scalar_tensor", "where"))
-# Operators whose results hold the elements of their inputs.
-MOVING = frozenset(
-    (
-        *("alias", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous", "detach"),
-        *("expand", "expand_as", "flatten", "flip", "gather", "hstack", "index", "index_select"),
-        *("lift_fresh", "lift_fresh_copy"),
-        *("movedim", "narrow", "pad", "permute", "pixel_shuffle", "pixel_unshuffle", "repeat"),
-        *("repeat_interleave", "reshape", "roll", "select", "slice", "split", "split_with_sizes"),
-        *("squeeze", "stack", "swapaxes", "t", "tile", "transpose", "tril", "triu", "unbind"),
-        *("unflatten", "unfold", "unsqueeze", "view", "view_as", "vstack"),
-    )
-)
 _KEEPING_INFINITIES = MOVING | frozenset(
     ("_to_copy", "add", "addbmm", "addmm", "baddbmm", "div", "mul", "neg", "rsub", "sub", "to")
 )

@@ -10,9 +10,23 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 _SIZES = (int, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+# Operators whose results hold the elements of their inputs.
+MOVING = frozenset(
+    (
+        *("alias", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous", "detach"),
+        *("expand", "expand_as", "flatten", "flip", "gather", "hstack", "index", "index_select"),
+        *("lift_fresh", "lift_fresh_copy"),
+        *("movedim", "narrow", "pad", "permute", "pixel_shuffle", "pixel_unshuffle", "repeat"),
+        *("repeat_interleave", "reshape", "roll", "select", "slice", "split", "split_with_sizes"),
+        *("squeeze", "stack", "swapaxes", "t", "tile", "transpose", "tril", "triu", "unbind"),
+        *("unflatten", "unfold", "unsqueeze", "view", "view_as", "vstack"),
+    )
+)
 
 
 def name(node: Node) -> str:
@@ -31,6 +45,16 @@ def name(node: Node) -> str:
 def packet(node: Node) -> str:
     """Name of an operator without its namespace and its overload: "add"; empty: it calls none."""
     return name(node).partition(".")[2].partition(".")[0]
+
+
+def constant_of(program: ExportedProgram, node: Node) -> torch.Tensor | None:
+    """The tensor that a placeholder of a program stands for; None: it is an input or a result."""
+    signature = program.graph_signature
+    stored = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
+    name = stored.get(node.name)
+    if node.op != "placeholder" or name is None or name in signature.buffers_to_mutate.values():
+        return None
+    return program.constants.get(name, program.state_dict.get(name))
 
 
 def values(value: Any) -> list[torch.Tensor]:

@@ -15,7 +15,15 @@ from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from etlower import calibration, grad_modes, infinities, separate_scales, training, written_state
+from etlower import (
+    asked_infinities,
+    calibration,
+    grad_modes,
+    infinities,
+    separate_scales,
+    training,
+    written_state,
+)
 from etlower.annotations import FloatsOnly
 from etlower.inputs import deep_copy
 from etlower.methods import export_module
@@ -256,6 +264,7 @@ def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     with size_questions.answered_for_all(program.graph):
         graph = program.module(check_guards=False)
         grad_modes.inline_regions(graph)
+        asked_infinities.write_out(graph)
         write_out_before_quantization(graph, *_RULES)
         if written_state.has_views(graph):
             graph = program.run_decompositions({}).module(check_guards=False)

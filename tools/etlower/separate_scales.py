@@ -24,7 +24,8 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
 )
 
 from etlower import operators
-from etlower.annotations import MOVING, drop, drop_references
+from etlower.annotations import drop, drop_references
+from etlower.operators import MOVING
 
 # Levels that every input of a concatenation must have.
 _LEVELS = 16

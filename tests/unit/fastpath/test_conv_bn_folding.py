@@ -54,7 +54,7 @@ def drawn(last: Callable[[torch.Tensor], torch.Tensor], lowering: str) -> float:
 def test_is_looked_for_where_it_could_be(
     last: Callable[[torch.Tensor], torch.Tensor], patterns: int, exports: list[GraphModule]
 ) -> None:
-    """What is drawn after the search is the same."""
+    """Random numbers after the search are the same."""
     fast = drawn(last, "fast")
     assert len(exports) == patterns
     assert drawn(last, "stock") == fast
