@@ -49,6 +49,8 @@ _KEEPING_INFINITIES = MOVING | frozenset(
 
 
 _ARM_MARK = "_arm_annotation_info"
+# Operators that choose by booleans.
+_CHOOSING = frozenset(("masked_fill", "where"))
 # What a mask writes in place of -inf is no greater.
 _LEAST = -1e4
 
@@ -306,10 +308,13 @@ def _is_mixed(node: Node) -> bool:
     """Tells whether an operator on single elements has integers beside floats, as numbers.
 
     Quantizers know those of floats only, and compilers count the others in the floats' scale.
+    Booleans are numbers where nothing is chosen by them (`(x > 0) * x`).
     """
     if not _specs(node) or torch.Tag.pointwise not in getattr(node.target, "tags", ()):
         return False
-    types = {_dtype(given) for given in node.all_input_nodes} - {None, torch.bool}
+    types = {_dtype(given) for given in node.all_input_nodes} - {None}
+    if name_of(node) in _CHOOSING:
+        types -= {torch.bool}
     floating = {dtype.is_floating_point for dtype in types if dtype is not None}
     return floating == {True, False}
 

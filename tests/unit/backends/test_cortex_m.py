@@ -40,7 +40,7 @@ class Forked(nn.Module):
 
 
 class Chosen(nn.Module):
-    """Numbers that a comparison of a layer's result chooses."""
+    """Numbers that comparisons choose, or that they are multiplied with."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Chosen(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.layer(x)
-        return torch.where(y > 0.2, x, 0.0)
+        return torch.where(y > 0.2, x, 0.0) + (x > 0) * y
 
 
 class Applied(nn.Module):
