@@ -15,6 +15,7 @@ import re
 from typing import Any
 
 import torch
+import vulkan_rows
 from etbuild import RecipeContext, fold_constants, groups_fit, write_out
 from executorch.backends.vulkan.quantizer.vulkan_quantizer import (
     VulkanQuantizer,
@@ -99,7 +100,9 @@ def _in_groups(ctx: RecipeContext, name: str, config: Any, granularity: str) -> 
     fits.also = lambda module, _name: module.out_features % _ROWS == 0
     layers = AOQuantizationConfig(made, filter_fn=fits)
     recipe.quantization_recipe = QuantizationRecipe(ao_quantization_configs=[layers])
-    recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), _biases_apart]
+    vulkan_rows.install()
+    joined = vulkan_rows.in_one_batch(ctx.label)
+    recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), joined, _biases_apart]
     return recipe
 
 

@@ -229,6 +229,7 @@ MORE_NETS = {
     net: struct(entry_point = "tests.backends.more_nets:build", args = {"net": net})
     for net in [
         "averages",
+        "batched",
         "beside",
         "bounded",
         "cached",
@@ -302,6 +303,7 @@ _DYNAMIC = ["lengths", "rows", "signals"]
 
 # Nets that only recipes of these backends get: where they were wrong or failed, and ExecuTorch's own.
 _ONLY = {
+    "batched": ["portable", "vulkan"],
     "beside": ["arm", "cadence", "openvino", "portable", "qualcomm", "xnnpack"],
     "bounded": ["arm", "cadence", "openvino", "portable", "qualcomm", "vulkan"],
     "cached": ["arm", "cadence", "mlx", "portable", "qualcomm"],

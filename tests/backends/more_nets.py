@@ -440,6 +440,19 @@ class Relative(nn.Module):
         return self.layer((shifted[..., :6].softmax(-1) @ x).mT).mT
 
 
+class Batched(nn.Module):
+    """More rows than features in two batches, by a layer that is called twice, and flat ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Linear(32, 32)
+        self.flat = nn.Linear(640, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(2, 20, 32) to (2, 20, 32) and (2, 8)."""
+        return self.rows(self.rows(x).relu()), self.flat(x.flatten(1))
+
+
 class Beside(nn.Module):
     """Channels behind a ReLU beside others that reach below zero, and a product that two read."""
 
@@ -621,6 +634,7 @@ def _signals() -> _Methods:
 
 NETS: dict[str, Callable[[], _Methods]] = {
     "averages": lambda: _one(Averages(), 1, 3, 16, 16),
+    "batched": lambda: _one(Batched(), 2, 20, 32),
     "beside": lambda: _one(Beside(), 1, 3, 20),
     "cached": lambda: {"forward": Method(Cached(), (torch.randn(1, 2, 16), torch.tensor([0, 1])))},
     "bounded": lambda: _one(Bounded(), 1, 3, 12, 12),
