@@ -118,7 +118,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         } - set(signature.buffers_to_mutate.values())
         self._constants = qualcomm_scales.following(edge_program.graph.nodes, constants)
         asked = asked_infinities.asked(
-            edge_program.graph, lambda node: operators.constant_of(edge_program, node)
+            edge_program.graph, lambda node: operators.number_of(edge_program, node)
         )
         self._asked = asked | asked_infinities.readers(asked)
         with _refusing(self._stays):

@@ -6,7 +6,6 @@ import logging
 import operator
 from collections.abc import Collection, Mapping
 
-import torch
 from etlower import operators
 from executorch.backends.xnnpack.partition.config import (
     AddmmConfig,
@@ -216,9 +215,8 @@ def _is_above_zero(node: Node, ep: ExportedProgram) -> bool:
     """Tells whether a number above zero is added to a tensor, or is its least."""
     if operators.packet(node) not in ("add", "clamp") or len(node.args) < 2:
         return False
-    number = node.args[1]
-    value = operators.constant_of(ep, number) if isinstance(number, Node) else number
-    return value is not None and bool((torch.as_tensor(value) > 0).all())
+    number = operators.number_of(ep, node.args[1])
+    return number is not None and not number <= 0
 
 
 # What upstream's configurations become, by the names of their operators.

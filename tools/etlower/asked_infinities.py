@@ -36,7 +36,7 @@ def asked(graph: Graph, number: Callable[[Node], Any] = lambda _: None) -> set[N
 
     Args:
       graph: in ATen's or the edge dialect.
-      number: the single number that a node holds; None: it holds others, or is no constant.
+      number: the single number that a node holds; NaN: any; None: several, or it is no constant.
 
     Returns:
       The nodes of functions between layers and the questions, without these.
@@ -190,5 +190,4 @@ def _is_infinite(value: Any, number: Callable[[Node], Any] = lambda _: None) -> 
             value = value.args[-1]
         else:
             value = number(value)
-    value = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
-    return isinstance(value, float) and math.isinf(value)
+    return isinstance(value, float) and not math.isfinite(value)

@@ -112,4 +112,4 @@ def keep(model: GraphModule, names: set[str], note: Callable[[str], None]) -> No
     for node in drop_where(model, values):
         if node.op == "call_function":
             called = f"{name_of(node)}{operators.layer_of(node)}"
-            note(f"{called} stays in float: calibration saw an infinity or NaN there or behind it.")
+            note(f"{called} stays in float: calibration saw an infinity or NaN there or behind.")

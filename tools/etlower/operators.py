@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -47,14 +49,31 @@ def packet(node: Node) -> str:
     return name(node).partition(".")[2].partition(".")[0]
 
 
-def constant_of(program: ExportedProgram, node: Node) -> torch.Tensor | None:
-    """The tensor that a placeholder of a program stands for; None: it is an input or a result."""
+def number_of(program: ExportedProgram, value: Any) -> float | None:
+    """The number that an argument is, or the placeholder of a constant with one element.
+
+    Args:
+      program: whose constants are looked up.
+      value: a node or an argument.
+
+    Returns:
+      The number; NaN: it isn't known, as partitioners get programs without constants' values; None:
+      it is an input, a result, or state.
+    """
+    if not isinstance(value, Node):
+        return value if isinstance(value, int | float) else None
     signature = program.graph_signature
     stored = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
-    name = stored.get(node.name)
-    if node.op != "placeholder" or name is None or name in signature.buffers_to_mutate.values():
+    key = stored.get(value.name)
+    if value.op != "placeholder" or key is None or key in signature.buffers_to_mutate.values():
         return None
-    return program.constants.get(name, program.state_dict.get(name))
+    tensor = program.constants.get(key, program.state_dict.get(key))
+    if tensor is None or tensor.numel() != 1:
+        return None
+    tensor = tensor.constant if isinstance(tensor, FakeTensor) else tensor
+    # Where a graph is traced, it would be a number that follows from values.
+    with torch.utils._python_dispatch._disable_current_modes():
+        return math.nan if tensor is None else float(tensor.item())
 
 
 def values(value: Any) -> list[torch.Tensor]:

@@ -322,4 +322,4 @@ def test_a_note_names_what_calibration_saw_infinite() -> None:
     torch.testing.assert_close(result(*inputs), Inverse()(*inputs), atol=0.1, rtol=0)
     assert [note.partition(" ")[0] for note in notes] == ["relu", "reciprocal", "mul", "atan"]
     assert notes[3].startswith("atan (test_quantize.py:")
-    assert notes[3].endswith("stays in float: calibration saw an infinity or NaN there or behind it.")
+    assert notes[3].endswith("stays in float: calibration saw an infinity or NaN there or behind.")
