@@ -7,6 +7,7 @@ infinities, such as quantized numbers or the floats of some processors, must not
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_map
 
 from etlower import operators
+from etlower.annotations import infinite
 from etlower.operators import MOVING
 
 _ASKING = frozenset(("isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num"))
@@ -79,19 +81,25 @@ def write_out(module: GraphModule) -> None:
     """Writes questions so that passes of quantizers, which make numbers of infinities, keep them.
 
     `x == inf` becomes a question for infinities and a sign. Whether a softmax gave NaN follows from
-    the mask that hid a row before it.
+    the masks that hid a row before it.
 
     Args:
       module: captured, in ATen.
     """
-    for node in list(module.graph.nodes):
+    holding = infinite(module)
+    written = {}
+    for node in module.graph.nodes:
         packet = operators.packet(node)
         if packet in _COMPARING and len(node.args) > 1 and _is_infinite(node.args[1]):
-            _replace(node, _compared)
+            written[node] = _compared
         elif packet in ("softmax", "_softmax"):
-            _ask_mask(node)
-    module.graph.eliminate_dead_code()
-    module.recompile()
+            masks = _masks_of(node.args[0], holding)
+            answer = functools.partial(_answered, node, masks)
+            written |= dict.fromkeys(_questions(node) if masks else (), answer)
+    for node, function in written.items():
+        _replace(node, function)
+    if written:
+        module.recompile()
 
 
 def _compared(call: Callable[..., Node], node: Node) -> Node:
@@ -101,55 +109,61 @@ def _compared(call: Callable[..., Node], node: Node) -> Node:
     return call("logical_not", "default", result) if operators.packet(node) == "ne" else result
 
 
-def _ask_mask(softmax: Node) -> None:
-    """Has the questions on a softmax ask which rows are hidden, if nothing else reads its NaN."""
+def _questions(softmax: Node) -> list[Node]:
+    """What asks for the NaN of a softmax; nothing, if it is read without a question as well."""
     same = [softmax]
     for node in same:
         same += [user for user in node.users if operators.packet(user) in _SAME]
-    questions = [(node, user) for node in same for user in node.users if user not in same]
-    asking = [(n, user) for n, user in questions if _asks(user, n, lambda _: None)]
-    others = [user for pair in questions if (user := pair[1]) not in [u for _, u in asking]]
-    mask = _mask_of(softmax.args[0])
-    if not asking or mask is None or any(operators.packet(u) not in _TAKING for u in others):
-        return
-    for _, question in asking:
-        _replace(question, lambda call, node: _of_rows(call, node, softmax, *mask))
+    found = []
+    for node in same:
+        for user in node.users:
+            if operators.packet(user) in _ABOUT_NAN and _asks(user, node, lambda _: None):
+                found.append(user)
+            elif user not in same and operators.packet(user) not in _TAKING:
+                return []
+    # A comparison with an infinity is none with itself.
+    return [each for each in found if not _is_infinite(each.args[-1])]
 
 
-def _of_rows(
-    call: Callable[..., Node], question: Node, softmax: Node, mask: Node, is_kept: bool
+def _masks_of(scores: Any, holding: set[Node]) -> list[tuple[Node, bool]]:
+    """The booleans that hide scores from a softmax, and whether they name what is kept instead.
+
+    They are none where something else may hide scores, too.
+    """
+    masks = []
+    while True:
+        packet = operators.packet(scores)
+        if packet == "masked_fill" and scores.args[2] == -math.inf:
+            masks.append((scores.args[1], False))
+            scores = scores.args[0]
+        elif packet == "where" and any(map(_is_infinite, scores.args[1:])):
+            mask, chosen, other = scores.args
+            is_kept = _is_infinite(other)
+            masks.append((mask, is_kept))
+            scores = chosen if is_kept else other
+        else:
+            return [] if scores in holding else masks
+
+
+def _answered(
+    softmax: Node, masks: list[tuple[Node, bool]], call: Callable[..., Node], question: Node
 ) -> Node:
-    result, dim = question.args[0], softmax.args[1]
-    if is_kept:
-        mask = call("logical_not", "default", mask)
-    whole = call("expand", "default", mask, _sizes(call, softmax))
-    hidden = call("all", "dim", whole, dim, True)
+    sizes = [
+        size if isinstance(size, int) else call("sym_size", "int", softmax, dimension)
+        for dimension, size in enumerate(softmax.meta["val"].shape)
+    ]
+    wholes = [
+        call("expand", "default", call("logical_not", "default", m) if is_kept else m, sizes)
+        for m, is_kept in masks
+    ]
+    whole = functools.reduce(lambda a, b: call("logical_or", "default", a, b), wholes)
+    hidden = call("all", "dim", whole, softmax.args[1], True)
     packet = operators.packet(question)
     if packet == "nan_to_num":
         number = question.args[1] if len(question.args) > 1 else question.kwargs.get("nan")
-        return call("masked_fill", "Scalar", result, hidden, number or 0.0)
-    answer = call("expand", "default", hidden, _sizes(call, softmax))
+        return call("masked_fill", "Scalar", question.args[0], hidden, number or 0.0)
+    answer = call("expand", "default", hidden, sizes)
     return call("logical_not", "default", answer) if packet in ("eq", "isfinite") else answer
-
-
-def _sizes(call: Callable[..., Node], node: Node) -> list[Any]:
-    shape = node.meta["val"].shape
-    return [
-        n if isinstance(n, int) else call("sym_size", "int", node, d) for d, n in enumerate(shape)
-    ]
-
-
-def _mask_of(scores: Any) -> tuple[Node, bool] | None:
-    """The booleans that hide scores from a softmax, and whether they name what is kept instead."""
-    packet = operators.packet(scores)
-    if packet == "masked_fill" and scores.args[2] == -math.inf:
-        return scores.args[1], False
-    if packet == "where":
-        mask, kept, hidden = scores.args
-        for value, is_kept in ((hidden, True), (kept, False)):
-            if _is_infinite(value):
-                return mask, is_kept
-    return None
 
 
 def _replace(node: Node, written: Callable[[Callable[..., Node], Node], Node]) -> None:
@@ -165,11 +179,19 @@ def _replace(node: Node, written: Callable[[Callable[..., Node], Node], Node]) -
     with node.graph.inserting_before(node):
         result = written(call, node)
     node.replace_all_uses_with(result)
+    node.graph.erase_node(node)
 
 
 _SAME = frozenset(("alias", "clone", "contiguous", "detach", "dropout"))
-# What may take a value away where a question is answered, and what reads its size only.
-_TAKING = frozenset(("full_like", "masked_fill", "ones_like", "where", "zeros_like"))
+_ABOUT_NAN = frozenset(("eq", "isfinite", "isnan", "nan_to_num", "ne"))
+# What may take a value away where a question is answered, what reads its size only, and questions
+# that NaN and numbers have one answer to.
+_TAKING = frozenset(
+    (
+        *("eq", "full_like", "isinf", "isneginf", "isposinf", "masked_fill", "ne", "ones_like"),
+        *("where", "zeros_like"),
+    )
+)
 
 
 def _asks(user: Node, node: Node, number: Callable[[Node], Any]) -> bool:

@@ -35,6 +35,7 @@ _MASKS: dict[str, Callable[..., torch.Tensor]] = {
     "masked_fill": lambda x, m: x.masked_fill(m, -math.inf),
     "where": lambda x, m: torch.where(m, -math.inf, x),
     "where not": lambda x, m: torch.where(~m, x, -math.inf),
+    "two": lambda x, m: x.masked_fill(m[:1], -math.inf).masked_fill(m | ~m[:1], -math.inf),
 }
 _QUESTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "nan_to_num": torch.nan_to_num,
@@ -43,6 +44,7 @@ _QUESTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "isfinite": lambda x: torch.where(torch.isfinite(x), x, 3.0),
     "differs": lambda x: torch.where(x != x, torch.zeros_like(x), x),
     "equals": lambda x: torch.where(x == x, x, 1.0),
+    "isinf": lambda x: torch.nan_to_num(x).masked_fill(torch.isinf(x) | (x == math.inf), 9.0),
     "dropout": lambda x: torch.nan_to_num(torch.dropout(x, 0.5, train=False)),
 }
 
