@@ -110,7 +110,7 @@ def _compared(call: Callable[..., Node], node: Node) -> Node:
 
 
 def _questions(softmax: Node) -> list[Node]:
-    """What asks for the NaN of a softmax; nothing, if it is read without a question as well."""
+    """Lists what asks for the NaN of a softmax; nothing, if it is read without a question, too."""
     same = [softmax]
     for node in same:
         same += [user for user in node.users if operators.packet(user) in _SAME]
