@@ -116,7 +116,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             *signature.inputs_to_buffers,
             *signature.inputs_to_lifted_tensor_constants,
         } - set(signature.buffers_to_mutate.values())
-        self._constants = qualcomm_scales.following(edge_program.graph.nodes, constants)
+        self._constants = operators.following(edge_program.graph.nodes, constants)
         asked = asked_infinities.asked(
             edge_program.graph, lambda node: operators.number_of(edge_program, node)
         )

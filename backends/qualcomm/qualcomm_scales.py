@@ -8,28 +8,10 @@ that what has a scale is quantized where it enters a delegate, and dequantized w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import torch
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
-
-
-def following(nodes: Iterable[torch.fx.Node], constants: Collection[str]) -> set[torch.fx.Node]:
-    """Finds what follows from constants alone.
-
-    Args:
-      nodes: of a graph, in order.
-      constants: names of placeholders.
-
-    Returns:
-      The placeholders among them, and calls.
-    """
-    found: set[torch.fx.Node] = set()
-    for node in nodes:
-        given = node.all_input_nodes
-        if node.name in constants or (node.op == "call_function" and found.issuperset(given)):
-            found.add(node)
-    return found
 
 
 def are_mixed(node: torch.fx.Node, constants: Collection[torch.fx.Node]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from etlower import partition_tags
+from etlower import operators, partition_tags
 
 
 def leave(partitioner: Any) -> None:
@@ -89,9 +89,4 @@ def _constants(program: ExportedProgram) -> set[Node]:
             if target not in signature.buffers_to_mutate.values()
         ),
     }
-    constant: set[Node] = set()
-    for node in program.graph.nodes:
-        is_call = node.op == "call_function"
-        if node.name in stored or (is_call and constant.issuperset(node.all_input_nodes)):
-            constant.add(node)
-    return constant
+    return operators.following(program.graph.nodes, stored)

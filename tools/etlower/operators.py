@@ -6,7 +6,7 @@ import math
 import operator
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -74,6 +74,24 @@ def number_of(program: ExportedProgram, value: Any) -> float | None:
     # Where a graph is traced, it would be a number that follows from values.
     with torch.utils._python_dispatch._disable_current_modes():
         return math.nan if tensor is None else float(tensor.item())
+
+
+def following(nodes: Iterable[Node], constants: Collection[str]) -> set[Node]:
+    """Finds what follows from constants alone.
+
+    Args:
+      nodes: of a graph, in order.
+      constants: names of placeholders.
+
+    Returns:
+      The placeholders among them, and calls.
+    """
+    found: set[Node] = set()
+    for node in nodes:
+        given = node.all_input_nodes
+        if node.name in constants or (node.op == "call_function" and found.issuperset(given)):
+            found.add(node)
+    return found
 
 
 def values(value: Any) -> list[torch.Tensor]:

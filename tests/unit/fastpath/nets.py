@@ -208,8 +208,8 @@ def methods() -> ModelSpec:
     )
 
 
-ALL = (diamond, outputs, state, tied, choice, attention, picture, methods)
-
-
 def preactivated() -> ModelSpec:
     return spec(Preactivated(), torch.randn(1, 3, 6, 6))
+
+
+ALL = (diamond, outputs, state, tied, choice, attention, picture, methods)

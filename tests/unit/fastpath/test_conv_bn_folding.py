@@ -42,7 +42,7 @@ def exports(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
 
 
 def drawn(last: Callable[[torch.Tensor], torch.Tensor], lowering: str) -> float:
-    """The random number after a search for what isn't there."""
+    """Returns the first random number after the patterns were searched for."""
     graph = torch.export.export(_Net(last).eval(), (torch.randn(1, 3, 4, 4),), strict=True).module()
     torch.manual_seed(0)
     with path.chosen(lowering):
