@@ -40,7 +40,7 @@ class Forked(nn.Module):
 
 
 class Chosen(nn.Module):
-    """Numbers that comparisons choose, or that they are multiplied with."""
+    """Numbers that comparisons choose, or are multiplied with: equal where a step more decides."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Chosen(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.layer(x)
-        return torch.where(y > 0.2, x, 0.0) + (x > 0) * y
+        return torch.where(y > 0.2, y, 0.2) + (x > 0) * x
 
 
 class Applied(nn.Module):
