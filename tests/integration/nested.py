@@ -82,7 +82,6 @@ class Workspace:
             self.overrides.append("--modify_execution_info=^(Et.*|TestRunner)$=+no-cache")
             # Else PATH is part of each compilation, and tests differ in it.
             self.overrides.append("--incompatible_strict_action_env")
-        self.overrides.append(f"--profile=/tmp/prof/{os.getpid()}.gz")  # TMP
         self.use(*repositories)
         self.base = folder.parent / f"{base}-of-{folder.name}"
         self._lay(source)
