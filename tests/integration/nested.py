@@ -56,8 +56,8 @@ class Workspace:
       source: its path in the module; or what writes one, called with its folder and the module's.
       repositories: repositories of the outer build that it uses, too, so that they aren't fetched
         once more; the test needs a file of each.
-      compiled_once: whether C++ is not optimized, and comes out of a disk cache that tests of one
-        output base share.
+      compiled_once: whether C++ is not optimized, and comes out of a disk cache that all runs of a
+        user's tests share: the library that runs programs takes four minutes of a processor.
         Actions of these rules never do, and neither do tests: Bazel would hash their inputs, which
         include the exporter environment.
     """
@@ -77,7 +77,8 @@ class Workspace:
         self.overrides = [_outer_exporter(folder.parent / f"exporter-of-{folder.name}")]
         if compiled_once:
             self.overrides.append(NOT_OPTIMIZED)
-            cache = Path(os.environ["TEST_TMPDIR"]).parent / "compiled"
+            home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+            cache = Path(home, "rules_executorch/compiled_in_tests")
             self.overrides.append(f"--disk_cache={cache}")
             self.overrides.append("--modify_execution_info=^(Et.*|TestRunner)$=+no-cache")
             # Else PATH is part of each compilation, and tests differ in it.

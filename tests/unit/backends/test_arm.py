@@ -217,6 +217,7 @@ class Given(nn.Module):
         return moved.reshape(1, 8), torch.relu(x)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("kind", "net"),
     [

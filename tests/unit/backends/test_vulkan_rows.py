@@ -69,6 +69,7 @@ def _rows(x: Any) -> list[int]:
     return [*shape[:dimension], end - start, *shape[dimension + 1 :]]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("config", _CONFIGS)
 @pytest.mark.parametrize("shape", [(2, 6, 32), (2, 3, 2, 32), (32,), (1, 6, 32), (6, 32)])
 def test_rows_are_joined(config: Any, shape: tuple[int, ...]) -> None:

@@ -49,6 +49,7 @@ _QUESTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("mask", sorted(_MASKS))
 @pytest.mark.parametrize("question", sorted(_QUESTIONS))
 def test_a_mask_says_which_rows_are_hidden(mask: str, question: str) -> None:

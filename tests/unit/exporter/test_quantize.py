@@ -184,6 +184,7 @@ MASKED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", MASKED)
 def test_masks_get_no_scale(name: str) -> None:
     """It would be that of the numbers beside them, or of the mask: too coarse for these."""
