@@ -8,6 +8,7 @@ from typing import Any
 
 import sympy
 import torch
+from etbuild.graph_calls import call
 from executorch.backends.cadence.aot import replace_ops
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import PassResult
@@ -145,23 +146,15 @@ def _size(
         return int(size)
     if size not in sizes:
         if size in read:
-            sizes[size] = _call(before, torch.ops.aten.sym_size.int, *read[size])
+            sizes[size] = call(before, torch.ops.aten.sym_size.int, *read[size])
         else:
             if not size.args:
                 raise ValueError(f"no tensor before {before.name} has the size {size}")
             parts = [_size(before, each, sizes, read) for each in size.args]
             sizes[size] = functools.reduce(
-                lambda one, other: _call(before, _TERMS[size.func], one, other), parts
+                lambda one, other: call(before, _TERMS[size.func], one, other), parts
             )
     return sizes[size]
-
-
-def _call(before: Node, target: Any, *args: Any) -> Node:
-    call = before.graph.call_function(target, args)
-    call.meta["val"] = target(
-        *(each.meta["val"] if isinstance(each, Node) else each for each in args)
-    )
-    return call
 
 
 class ResultShapes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from etbuild.graph_calls import call
 from etlower import operators
 from qualcomm_convolutions import OF_ROWS, has_other_kernel
 from qualcomm_differences import has_places, pads
@@ -115,12 +116,6 @@ def _as_picture(program: torch.export.ExportedProgram, node: Node) -> None:
     """
     aten = torch.ops.aten
 
-    def call(op: Any, *args: Any) -> Node:
-        made = program.graph.call_function(op, args)
-        values = [each.meta["val"] if isinstance(each, Node) else each for each in args]
-        made.meta = {**node.meta, "val": op(*values)}
-        return made
-
     # Strides, paddings and groups, the fourth, of another dimension, and their defaults.
     if node.target is aten.conv1d.default:
         op, numbers = aten.conv2d.default, (1, 0, 1, 1)
@@ -137,6 +132,6 @@ def _as_picture(program: torch.export.ExportedProgram, node: Node) -> None:
     wide[3] = groups
     bias = node.args[2] if len(node.args) > 2 else None
     with program.graph.inserting_before(node):
-        x, kernel = (call(aten.unsqueeze.default, each, 2) for each in node.args[:2])
-        picture = call(op, x, kernel, bias, *wide)
+        x, kernel = (call(node, aten.unsqueeze.default, each, 2) for each in node.args[:2])
+        picture = call(node, op, x, kernel, bias, *wide)
     node.target, node.args, node.kwargs = aten.squeeze.dim, (picture, 2), {}

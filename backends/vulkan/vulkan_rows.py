@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from etbuild import BuildError
+from etbuild import BuildError, graph_calls
+from etbuild.graph_calls import call, value_of
 from etlower import delegation, operators
 from etlower.replacing import replace, replaced
 from executorch.backends.vulkan import utils
@@ -19,7 +20,6 @@ from executorch.backends.vulkan.patterns import quantized_linear
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
 _ATEN = torch.ops.aten
 _EDGE = exir_ops.edge.aten
@@ -94,29 +94,20 @@ def _join(layer: Node) -> None:
     source = chain[0].args[0] if chain else layer.args[0]
     features = source.meta["val"].shape[-1]
     with graph.inserting_before(layer):
-        rows = _call(graph, _ATEN.reshape.default, source, [-1, features])
+        rows = call(layer, _ATEN.reshape.default, source, [-1, features])
         copies = {source: rows}
         for node in chain:
             copies[node] = _copied(node, copies)
     copies.setdefault(layer.args[0], rows)
     layer.args = (copies[layer.args[0]], *layer.args[1:])
-    layer.meta["val"] = _value(layer)
+    layer.meta["val"] = value_of(layer)
     with graph.inserting_after(layer):
         whole = graph.call_function(_ATEN.reshape.default)
     whole.meta = {**layer.meta, "val": result}
     layer.replace_all_uses_with(whole)
     with graph.inserting_before(whole):
-        sizes = [
-            size if isinstance(size, int) else _call(graph, _ATEN.sym_size.int, source, dimension)
-            for dimension, size in enumerate(result.shape[:-1])
-        ]
-    whole.args = (layer, [*sizes, result.shape[-1]])
-
-
-def _call(graph: torch.fx.Graph, target: Any, *args: Any) -> Node:
-    node = graph.call_function(target, args)
-    node.meta["val"] = _value(node)
-    return node
+        sizes = graph_calls.sizes(layer, source)
+    whole.args = (layer, [*sizes[:-1], result.shape[-1]])
 
 
 def _copied(node: Node, copies: dict[Node, Node]) -> Node:
@@ -125,14 +116,8 @@ def _copied(node: Node, copies: dict[Node, Node]) -> Node:
     copy.args = tuple(
         [1, given[-1]] if isinstance(given, list | tuple) else given for given in copy.args
     )
-    copy.meta = {**node.meta, "val": _value(copy)}
+    copy.meta = {**node.meta, "val": value_of(copy)}
     return copy
-
-
-def _value(node: Node) -> Any:
-    """The value of a node, without data, by those of its inputs."""
-    args, kwargs = map_arg((node.args, node.kwargs), lambda given: given.meta["val"])
-    return node.target(*args, **kwargs)
 
 
 def _matched(inner: Any, self: Any, layer: Node) -> None:

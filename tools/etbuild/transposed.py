@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from etbuild.graph_calls import call
+
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
 
@@ -40,7 +42,7 @@ def split_groups(graph: GraphModule, least_channels: int = 1) -> GraphModule:
             continue
         with graph.graph.inserting_before(node):
             parts = [
-                _call(node, node.target, *of_group, *_of_one_group(settings))
+                call(node, node.target, *of_group, *_of_one_group(settings))
                 for of_group in zip(
                     _parts(node, x, groups, 1),
                     _parts(node, weight, groups, 0),
@@ -48,7 +50,7 @@ def split_groups(graph: GraphModule, least_channels: int = 1) -> GraphModule:
                     strict=True,
                 )
             ]
-            node.replace_all_uses_with(_call(node, aten.cat.default, parts, 1))
+            node.replace_all_uses_with(call(node, aten.cat.default, parts, 1))
         graph.graph.erase_node(node)
     graph.recompile()
     return graph
@@ -93,17 +95,17 @@ def _filled(node: Node, rank: int) -> Node:
         weight = _padded(node, weight, 2 + place, more[place])
     added = [0] if x.meta["val"].dim() == rank + 1 else []
     if rank < _PICTURE:
-        weight = _call(node, aten.unsqueeze.default, weight, 2)
+        weight = call(node, aten.unsqueeze.default, weight, 2)
         steps, widths, added = [1, *steps], [0, *widths], [*added, 2]
     for dim in added:
-        x = _call(node, aten.unsqueeze.default, x, dim)
-    made = _call(
+        x = call(node, aten.unsqueeze.default, x, dim)
+    made = call(
         node,
         aten.conv_transpose2d.input,
         *(x, weight, bias, steps, widths, [0, 0], groups or 1, [1, 1]),
     )
     for dim in reversed(added):
-        made = _call(node, aten.squeeze.dim, made, dim)
+        made = call(node, aten.squeeze.dim, made, dim)
     return made
 
 
@@ -126,10 +128,10 @@ def _spread(node: Node, weight: Node, dim: int, step: int) -> Node:
     aten = torch.ops.aten
     shape = list(weight.meta["val"].shape)
     shape[dim] *= step
-    apart = _call(node, aten.unsqueeze.default, weight, dim + 1)
+    apart = call(node, aten.unsqueeze.default, weight, dim + 1)
     apart = _padded(node, apart, dim + 1, step - 1)
-    whole = _call(node, aten.reshape.default, apart, shape)
-    return _call(node, aten.slice.Tensor, whole, dim, 0, shape[dim] - step + 1)
+    whole = call(node, aten.reshape.default, apart, shape)
+    return call(node, aten.slice.Tensor, whole, dim, 0, shape[dim] - step + 1)
 
 
 def _padded(node: Node, weight: Node, dim: int, count: int) -> Node:
@@ -139,7 +141,7 @@ def _padded(node: Node, weight: Node, dim: int, count: int) -> Node:
     if count == 0:
         return weight
     widths = [0, 0] * (weight.meta["val"].dim() - 1 - dim) + [0, count]
-    return _call(node, torch.ops.aten.constant_pad_nd.default, weight, widths, 0.0)
+    return call(node, torch.ops.aten.constant_pad_nd.default, weight, widths, 0.0)
 
 
 def _of_one_group(settings: Sequence[Any]) -> list[Any]:
@@ -154,16 +156,6 @@ def _parts(node: Node, of: Node, groups: int, dim: int) -> list[Node]:
 
     size = of.meta["val"].shape[dim] // groups
     return [
-        _call(node, torch.ops.aten.slice.Tensor, of, dim, n * size, (n + 1) * size)
+        call(node, torch.ops.aten.slice.Tensor, of, dim, n * size, (n + 1) * size)
         for n in range(groups)
     ]
-
-
-def _call(node: Node, target: Any, *args: Any) -> Node:
-    """A call before a node, with what passes want to know of it."""
-    from torch.utils._pytree import tree_map_only
-
-    made = node.graph.call_function(target, args)
-    values = tree_map_only(type(node), lambda n: n.meta["val"], args)
-    made.meta = {**node.meta, "val": target(*values)}
-    return made

@@ -13,12 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from etbuild import graph_calls
+from etbuild.graph_calls import call
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_map
 
 from etlower import operators
 from etlower.annotations import infinite
 from etlower.operators import MOVING
+
+_ATEN = torch.ops.aten
 
 _ASKING = frozenset(("isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num"))
 _COMPARING = frozenset(("eq", "ne"))
@@ -97,16 +100,22 @@ def write_out(module: GraphModule) -> None:
             answer = functools.partial(_answered, node, masks)
             written |= dict.fromkeys(_questions(node) if masks else (), answer)
     for node, function in written.items():
-        _replace(node, function)
+        with node.graph.inserting_before(node):
+            node.replace_all_uses_with(function(node))
+        node.graph.erase_node(node)
     if written:
         module.recompile()
 
 
-def _compared(call: Callable[..., Node], node: Node) -> Node:
+def _compared(node: Node) -> Node:
     x, number = node.args
-    sign = call("gt" if number > 0 else "lt", "Scalar", x, 0)  # type: ignore[operator]
-    result = call("logical_and", "default", call("isinf", "default", x), sign)
-    return call("logical_not", "default", result) if operators.packet(node) == "ne" else result
+    sign = call(node, (_ATEN.gt if number > 0 else _ATEN.lt).Scalar, x, 0)  # type: ignore[operator]
+    result = call(node, _ATEN.logical_and.default, call(node, _ATEN.isinf.default, x), sign)
+    return _negated(node, result) if operators.packet(node) == "ne" else result
+
+
+def _negated(node: Node, mask: Any) -> Node:
+    return call(node, _ATEN.logical_not.default, mask)
 
 
 def _questions(softmax: Node) -> list[Node]:
@@ -145,41 +154,21 @@ def _masks_of(scores: Any, holding: set[Node]) -> list[tuple[Node, bool]]:
             return [] if scores in holding else masks
 
 
-def _answered(
-    softmax: Node, masks: list[tuple[Node, bool]], call: Callable[..., Node], question: Node
-) -> Node:
-    sizes = [
-        size if isinstance(size, int) else call("sym_size", "int", softmax, dimension)
-        for dimension, size in enumerate(softmax.meta["val"].shape)
-    ]
+def _answered(softmax: Node, masks: list[tuple[Node, bool]], question: Node) -> Node:
+    sizes = graph_calls.sizes(question, softmax)
     wholes = [
-        call("expand", "default", call("logical_not", "default", m) if is_kept else m, sizes)
+        call(question, _ATEN.expand.default, _negated(question, m) if is_kept else m, sizes)
         for m, is_kept in masks
     ]
-    whole = functools.reduce(lambda a, b: call("logical_or", "default", a, b), wholes)
-    hidden = call("all", "dim", whole, softmax.args[1], True)
+    whole = functools.reduce(lambda a, b: call(question, _ATEN.logical_or.default, a, b), wholes)
+    hidden = call(question, _ATEN.all.dim, whole, softmax.args[1], True)
     packet = operators.packet(question)
     if packet == "nan_to_num":
         number = question.args[1] if len(question.args) > 1 else question.kwargs.get("nan")
-        return call("masked_fill", "Scalar", question.args[0], hidden, number or 0.0)
-    answer = call("expand", "default", hidden, sizes)
-    return call("logical_not", "default", answer) if packet in ("eq", "isfinite") else answer
-
-
-def _replace(node: Node, written: Callable[[Callable[..., Node], Node], Node]) -> None:
-    """Replaces a call by others."""
-
-    def call(name: str, overload: str, *args: Any) -> Node:
-        target = getattr(getattr(torch.ops.aten, name), overload)
-        made = node.graph.call_function(target, args)
-        values = tree_map(lambda a: a.meta["val"] if isinstance(a, Node) else a, args)
-        made.meta = {**node.meta, "val": target(*values)}
-        return made
-
-    with node.graph.inserting_before(node):
-        result = written(call, node)
-    node.replace_all_uses_with(result)
-    node.graph.erase_node(node)
+        target = _ATEN.masked_fill.Scalar
+        return call(question, target, question.args[0], hidden, number or 0.0)
+    answer = call(question, _ATEN.expand.default, hidden, sizes)
+    return _negated(question, answer) if packet in ("eq", "isfinite") else answer
 
 
 _SAME = frozenset(("alias", "clone", "contiguous", "detach", "dropout"))

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from etbuild.graph_calls import call
 from executorch.exir.dialects._ops import ops
 from torch.export import ExportedProgram
 from torch.fx import Node
@@ -129,10 +130,8 @@ def _fit_rank(node: Node, own: str | None, readers: dict[str | None, list[Node]]
 def _behind(node: Node, tag: str | None, target: Any, args: Any, kwargs: Any = None) -> Node:
     """A call behind a node, in the part of that tag."""
     with node.graph.inserting_after(node):
-        made = node.graph.call_function(target, args, kwargs or {})
-    values = [a.meta["val"] if isinstance(a, Node) else a for a in args]
-    made.meta = partition_tags.without(node)
-    made.meta["val"] = target(*values, **(kwargs or {}))
+        made = call(node, target, *args, **(kwargs or {}))
+    made.meta = partition_tags.without(made)
     if tag is not None:
         made.meta[partition_tags.TAG] = tag
     return made

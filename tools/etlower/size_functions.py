@@ -8,12 +8,14 @@ Python does, and of any size that the method takes.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from etbuild.graph_calls import call
 from executorch.exir.passes.executorch_prim_ops_registry import (
     _PYTHON_SYM_OPS_TO_EXECUTORCH_SYM_OPS,
 )
@@ -72,16 +74,9 @@ def lacking(program: ExportedProgram) -> Node | None:
 
 def _call(before: Node, target: Any, *args: Any, **kwargs: Any) -> Node:
     """A call in front of a node, with its place in the model and a value."""
-    made = before.graph.call_function(target, args, kwargs)
-    values = [each.meta["val"] if isinstance(each, Node) else each for each in args]
-    made.meta = {key: value for key, value in before.meta.items() if key != "unbacked_bindings"}
     mode = next((m for m in map(_mode_of, before.graph.nodes) if m is not None), None)
-    if isinstance(target, OpOverload) and mode is not None:
-        with mode:
-            made.meta["val"] = target(*values, **kwargs)
-    else:
-        made.meta["val"] = target(*values, **kwargs)
-    return made
+    with mode if isinstance(target, OpOverload) and mode else contextlib.nullcontext():
+        return call(before, target, *args, **kwargs)
 
 
 def _mode_of(node: Node) -> Any:
