@@ -137,15 +137,8 @@ class _Values:
 
 def _stored(program: ExportedProgram) -> dict[str, str]:
     """Digests of the numbers that a program stores by the names of their nodes."""
-    signature = program.graph_signature
     tensors = {**program.constants, **program.state_dict}
-    targets = {
-        **signature.inputs_to_parameters,
-        **signature.inputs_to_buffers,
-        **signature.inputs_to_lifted_tensor_constants,
-    }
-    changed = set(signature.buffers_to_mutate.values())
-    kept = {n: t for n, t in targets.items() if t in tensors and t not in changed}
+    kept = {n: t for n, t in operators.stored(program).items() if t in tensors}
     # Upstream partitions with tensors that have no bytes; those of numbers keep them beside.
     found = {name: getattr(tensors[target], "constant", None) for name, target in kept.items()}
     with unset_fake_temporarily():

@@ -27,14 +27,7 @@ class OneZero(PassBase):
     """
 
     def __init__(self, program: torch.export.ExportedProgram) -> None:
-        signature = program.graph_signature
-        targets = {
-            **signature.inputs_to_parameters,
-            **signature.inputs_to_buffers,
-            **signature.inputs_to_lifted_tensor_constants,
-        }
-        state = set(signature.buffers_to_mutate.values())
-        self._targets = {name: of for name, of in targets.items() if of not in state}
+        self._targets = operators.stored(program)
         self._tensors = {**program.state_dict, **program.constants}
 
     def call(self, graph_module: GraphModule) -> PassResult:

@@ -110,12 +110,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
 
     def generate_partitions(self, edge_program: torch.export.ExportedProgram) -> list[Any]:
         """Finds partitions; without what only computes constants, which QNN cannot hand out."""
-        signature = edge_program.graph_signature
-        constants = {
-            *signature.inputs_to_parameters,
-            *signature.inputs_to_buffers,
-            *signature.inputs_to_lifted_tensor_constants,
-        } - set(signature.buffers_to_mutate.values())
+        constants = operators.stored(edge_program)
         self._constants = operators.following(edge_program.graph.nodes, constants)
         asked = asked_infinities.asked(
             edge_program.graph, lambda node: operators.number_of(edge_program, node)

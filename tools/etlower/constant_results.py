@@ -79,14 +79,4 @@ def untag(program: ExportedProgram) -> None:
 
 def _constants(program: ExportedProgram) -> set[Node]:
     """Stored values of a program, and the calls that follow from them alone."""
-    signature = program.graph_signature
-    stored = {
-        *signature.inputs_to_parameters,
-        *signature.inputs_to_lifted_tensor_constants,
-        *(
-            name
-            for name, target in signature.inputs_to_buffers.items()
-            if target not in signature.buffers_to_mutate.values()
-        ),
-    }
-    return operators.following(program.graph.nodes, stored)
+    return operators.following(program.graph.nodes, operators.stored(program))

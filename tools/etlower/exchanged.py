@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from etlower import partition_tags
+from etlower import operators, partition_tags
 
 _TO_ORDER = ops.edge.dim_order_ops._to_dim_order_copy.default
 _SIZES = torch.SymInt | torch.SymFloat | torch.SymBool
@@ -46,14 +46,8 @@ def results_named(program: ExportedProgram) -> AbstractContextManager[None]:
 
 def _fit(program: ExportedProgram, min_rank: int) -> None:
     _keep_sizes(program)
-    signature = program.graph_signature
-    changed = set(signature.buffers_to_mutate.values())
     # Parts get them as they are.
-    constants = {
-        *signature.inputs_to_parameters,
-        *(name for name, path in signature.inputs_to_buffers.items() if path not in changed),
-        *signature.inputs_to_lifted_tensor_constants,
-    }
+    constants = operators.stored(program)
     for node in list(program.graph.nodes):
         if node.name in constants or not isinstance(node.meta.get("val"), torch.Tensor):
             continue

@@ -12,6 +12,8 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.value_ranges import bound_sympy
 
+from etlower import operators
+
 # Operators whose results are made of numbers of their first argument.
 # fmt: off
 _SAME = frozenset(
@@ -35,14 +37,9 @@ class Least:
 
     def __init__(self, program: ExportedProgram) -> None:
         self._known: dict[Node, float] = {}
-        signature = program.graph_signature
-        changed = set(signature.buffers_to_mutate.values())
-        names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-        names |= signature.inputs_to_lifted_tensor_constants
         self._constants = {
-            node: program.state_dict.get(name, program.constants.get(name))
-            for node, name in names.items()
-            if name not in changed
+            placeholder: program.state_dict.get(name, program.constants.get(name))
+            for placeholder, name in operators.stored(program).items()
         }
 
     def of(self, value: Any) -> float:

@@ -49,6 +49,18 @@ def packet(node: Node) -> str:
     return name(node).partition(".")[2].partition(".")[0]
 
 
+def stored(program: ExportedProgram) -> dict[str, str]:
+    """Maps names of placeholders to names of the values that a program stores, but for state."""
+    signature = program.graph_signature
+    targets = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    state = set(signature.buffers_to_mutate.values())
+    return {name: target for name, target in targets.items() if target not in state}
+
+
 def number_of(program: ExportedProgram, value: Any) -> float | None:
     """The number that an argument is, or the placeholder of a constant with one element.
 
@@ -62,10 +74,8 @@ def number_of(program: ExportedProgram, value: Any) -> float | None:
     """
     if not isinstance(value, Node):
         return value if isinstance(value, int | float) else None
-    signature = program.graph_signature
-    stored = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
-    key = stored.get(value.name)
-    if value.op != "placeholder" or key is None or key in signature.buffers_to_mutate.values():
+    key = stored(program).get(value.name)
+    if value.op != "placeholder" or key is None:
         return None
     tensor = program.constants.get(key, program.state_dict.get(key))
     if tensor is None or tensor.numel() != 1:

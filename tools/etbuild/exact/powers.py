@@ -19,11 +19,11 @@ def _is_of_floats(node: Node) -> bool:
 
 
 def _is_root(node: Node) -> bool:
-    return _is_of_floats(node) and node.args[1] in (0.5, -0.5)
+    return _is_of_floats(node) and node.args[1] == 0.5
 
 
 def _root(x: Any, exponent: float) -> Any:
-    return x.sqrt() if exponent > 0 else x.rsqrt()
+    return x.sqrt()
 
 
 def _is_below_zero(node: Node) -> bool:

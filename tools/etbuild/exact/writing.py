@@ -92,7 +92,7 @@ def write_out(*names: str) -> WriteOut:
         "product_batches": `torch.matmul` of vectors, and of matrices in batches of different sizes.
         "product_type": products of a number and anything but a tensor of 32-bit floats with
           dimensions.
-        "power_root": powers by 0.5 and -0.5, as roots.
+        "power_root": powers by 0.5, as roots.
         "rank": permutations of more than four dimensions of which some have one element only, as
           permutations of the others, and those that move such dimensions only, as views.
         "reflection_pad": as slices that are turned and joined.
