@@ -17,7 +17,14 @@ from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
-from etlower import bounds, control_flow_bodies, operators, size_functions, smallest_sizes
+from etlower import (
+    bounds,
+    control_flow_bodies,
+    dynamic_shapes,
+    operators,
+    size_functions,
+    smallest_sizes,
+)
 from etlower.outputs import leaves
 
 # Names of torch's errors on values that it has to know.
@@ -167,13 +174,14 @@ def _plain(spec: Any) -> Any:
 def export_module(
     name: str, module: Any, method: Method, strict: bool, label: str
 ) -> torch.export.ExportedProgram:
+    dynamic_shapes.check(name, module, method, label)
     try:
         program = torch.export.export(
             module, method.example_inputs, dynamic_shapes=_shapes(module, method), strict=strict
         )
     except Exception as error:
         check_eager(name, module, method, label)
-        _explain_shapes(name, method, error, label)
+        dynamic_shapes.explain(name, method, error, label)
         explain_values(error, label, f'the method "{name}"')
         if isinstance(error, BuildError | ImportError | MemoryError | RecursionError):
             raise
@@ -318,17 +326,6 @@ def _drops(node: torch.fx.Node) -> bool:
     arguments.update(zip(arguments, node.args, strict=False))
     arguments.update(node.kwargs)
     return bool(arguments[probability]) and arguments.get("train", True) is not False
-
-
-def _explain_shapes(name: str, method: Method, error: Exception, label: str) -> None:
-    kinds = ("UserError", "ConstraintViolationError", "ValueRangeError")
-    if method.dynamic_shapes is None or type(error).__name__ not in kinds:
-        return
-    raise BuildError(
-        f'{label}: the dynamic shapes of the method "{name}" do not fit the model: {error}',
-        "Correct dynamic_shapes: a dimension that the model fixes cannot be dynamic, and a range "
-        "must hold for all of the model.",
-    ) from error
 
 
 def explain_values(error: Exception, label: str, what: str = "the model") -> None:
