@@ -266,6 +266,6 @@ def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
         grad_modes.inline_regions(graph)
         asked_infinities.write_out(graph)
         write_out_before_quantization(graph, *_RULES)
-        if written_state.has_views(graph):
+        if written_state.needs_functional(graph):
             graph = program.run_decompositions({}).module(check_guards=False)
         return written_state.write_by_copies(own_weights(graph))

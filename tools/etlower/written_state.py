@@ -1,15 +1,16 @@
-"""Writes of state in a form that survives quantization.
+"""Writes in place in a form that survives quantization.
 
 PT2E puts conversions to 8 bits and back around operators. An operator that changes a buffer in
 place (`self.total.add_(x)`) would change what the conversion gave instead, and torchao takes a
 buffer that only such operators write to for a constant. So each becomes a new value and a copy of
-it into the buffer, which both leave alone. Where a view of a buffer is written to
-(`self.past[:, -1] = x`), a conversion may come between them: torch makes the whole method
-functional first.
+it into the buffer, which both leave alone. Where a view is written to (`self.past[:, -1] = x`,
+`y[:, 0] = 2`), or a view is read after what it shows was (`first = y[0]; y.add_(1)`), a conversion
+may come between the two: torch makes the whole method functional first.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from operator import attrgetter
 
@@ -49,16 +50,44 @@ def write_by_copies(graph: GraphModule) -> GraphModule:
     return graph
 
 
-def has_views(graph: GraphModule) -> bool:
-    """Tells whether a graph writes to a view of a buffer.
+def needs_functional(graph: GraphModule) -> bool:
+    """Tells whether a graph writes to a view of a buffer, or to what it reads as another value.
 
     Args:
       graph: of ATen operators.
     """
+    places = {node: place for place, node in enumerate(graph.graph.nodes)}
     return any(
-        _writes(node) and node.args[0].op != "get_attr" and _root(node.args[0]) is not None
+        _writes(node)
+        and (
+            (node.args[0].op != "get_attr" and _root(node.args[0]) is not None)
+            or any(places[reader] > places[node] for reader in _readers_beside(node))
+        )
         for node in graph.graph.nodes
     )
+
+
+def _readers_beside(write: Node) -> list[Node]:
+    """What reads the memory that an operator changes, but not by the operator's result."""
+    memory = write.args[0]
+    while _is_same_memory(memory):
+        memory = memory.args[0]
+    values = [memory]
+    for value in values:
+        values += [user for user in value.users if user is not write and _shares(user, value)]
+    return [reader for value in values for reader in value.users]
+
+
+def _shares(node: Node, given: Node) -> bool:
+    """Tells whether a result lies in the memory of a value."""
+    return _is_same_memory(node) and node.args[0] is given
+
+
+def _is_same_memory(node: Node) -> bool:
+    """Tells whether a result lies in the memory of the first argument, which may be several."""
+    if node.target is operator.getitem:
+        return _is_view(node.args[0])
+    return _writes(node) or _is_view(node)
 
 
 def buffers(graph: GraphModule) -> dict[int, str]:
