@@ -62,6 +62,8 @@ _REDUCTIONS = frozenset(
     }
 )
 _EXTREMES = frozenset({"amax", "amin", "max", "min"})
+# Of x86-64's largest.
+_FLOATS_OF_REGISTER = 16
 # At a value that follows from no input.
 _STORED = "openvino_stored"
 
@@ -152,6 +154,8 @@ def is_wrong(node: Node) -> bool:
         return True
     if name in _EXTREMES and _gets_scale(node):
         return True
+    if name == "pow" and _is_averaged_in_few(node):
+        return True
     if name == "constant_pad_nd" and _follows_reduction(node.args[0]):
         return True
     return name == "index_put" and (node.args[3:4] == (True,) or node.kwargs.get("accumulate"))
@@ -181,6 +185,17 @@ def _gets_scale(node: Node) -> bool:
         if name in _MOVES or user.target is operator.getitem:
             users += user.users
     return False
+
+
+def _is_averaged_in_few(node: Node) -> bool:
+    """Tells whether a power is averaged over rows of less than a register's floats.
+
+    Where a norm of rows follows that is multiplied by stored weights, the kernel that OpenVINO
+    (2025.4) fuses them to ends the process.
+    """
+    shape = node.meta["val"].shape
+    means = [reader for reader in node.users if operators.packet(reader) == "mean"]
+    return bool(shape and means) and shape[-1] < _FLOATS_OF_REGISTER
 
 
 def _follows_reduction(node: Node) -> bool:

@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 X, WHOLE, PICTURE = torch.randn(3, 4), torch.arange(12).view(3, 4), torch.randn(2, 3, 6, 6)
+ROW = torch.randn(4)
 LAST = PICTURE.to(memory_format=torch.channels_last)
 
 
@@ -68,6 +69,8 @@ def left(nodes: list[torch.fx.Node]) -> set[str]:
         # Of what is fused it computes the first row only.
         (lambda x: x.sum(1).relu() / 4, (PICTURE,), "div"),
         (lambda x: (x.amax((1, 2)) + 1) // 2.0, (PICTURE,), "div"),
+        # Of a norm of narrow rows its kernel ends the process.
+        (lambda x: x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * ROW, (X,), "pow"),
         # It fails as it runs.
         (lambda x: x.sum(1).reshape(-1, 1) + 1, (PICTURE,), "view_copy"),
         (lambda x: (x * 2).unsqueeze(-1).mean(1, keepdim=True), (PICTURE,), "unsqueeze_copy"),
