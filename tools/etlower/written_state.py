@@ -68,7 +68,7 @@ def needs_functional(graph: GraphModule) -> bool:
 
 
 def _readers_beside(write: Node) -> list[Node]:
-    """What reads the memory that an operator changes, but not by the operator's result."""
+    """Finds what reads the memory that an operator changes, but not by its result."""
     memory = write.args[0]
     while _is_same_memory(memory):
         memory = memory.args[0]

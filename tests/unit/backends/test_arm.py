@@ -149,6 +149,41 @@ def test_what_a_grid_samples_is_not_cut_off() -> None:
     )
 
 
+class Function(nn.Module):
+    """Calls a function."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        # Upstream takes the logarithm of a softmax, most of whose steps are zero.
+        lambda x: F.log_softmax(x * 30, -1),
+        lambda x: F.log_softmax((x * 3).masked_fill(x > x[..., :1], -torch.inf), -1)[..., :1],
+        # Its passes fail on these.
+        lambda x: F.hardtanh(x * 1, inplace=True),
+        lambda x: torch.take_along_dim(x, torch.arange(4).view(1, -1, 1), 1) * 2,
+    ],
+)
+def test_functions_in_8_bits(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    inputs = (torch.linspace(-2, 2, 96).reshape(3, 4, 8).sin(),)
+    quantized: dict[str, Any] = {}
+    recipe = arm_recipes.tosa_int8(RecipeContext(Options({}, "//:r"), "//:r"))
+    with fast_path.chosen("fast"):
+        spec = ModelSpec({"forward": Method(Function(function).eval(), inputs)})
+        watch = stages.Watch(quantized=quantized.update)
+        stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    expected = function(*inputs)
+    noise = (quantized["forward"](*inputs) - expected).square().sum()
+    assert 10 * torch.log10(expected.square().sum() / noise) > 20
+
+
 def test_biases_of_layers_on_zeros_are_not_cut_off() -> None:
     """The scale of zeros is the smallest one, and a bias has 32 bits in steps of it."""
     torch.manual_seed(0)

@@ -53,6 +53,7 @@ DELEGATES = (
     *(
         "hardtanh",
         "instance_norm",
+        "log_softmax",
         "no_batch",
         "norm_dimensions",
         "one_place",
@@ -684,6 +685,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     ),
     "bounds of hardtanh": (
         lambda x: (F.hardtanh(x), F.hardtanh(x, -0.3, 1.0), F.hardtanh(x, -1.0, 0.5)),
+        (X,),
+    ),
+    "logarithms of softmax": (
+        lambda x: (F.log_softmax(x, 0), F.log_softmax(x * 50, -1), x.sum().log_softmax(0)),
         (X,),
     ),
     "powers of a number that wraps": (

@@ -99,6 +99,16 @@ def _hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     return x.clamp(min_val, max_val)
 
 
+def _has_elements(node: Node) -> bool:
+    return 0 not in [size for size in node.meta["val"].shape if isinstance(size, int)]
+
+
+def _log_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    x = x if dtype is None else x.to(dtype)
+    below = x - x.amax(dim, keepdim=True)
+    return below - below.exp().sum(dim, keepdim=True).log()
+
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "elu": (
         Rule(("elu.default",), _has_scales, _elu),
@@ -110,7 +120,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule(("hardsigmoid.default",), _is_apart, _hard_sigmoid),
         Rule(("hardswish.default",), _is_apart, _hard_swish),
     ),
-    "hardtanh": (Rule(("hardtanh.default",), _has_default_bound, _hardtanh),),
+    "hardtanh": (Rule(("hardtanh.default", "hardtanh_.default"), _has_default_bound, _hardtanh),),
+    "log_softmax": (Rule(("log_softmax.int",), _has_elements, _log_softmax),),
     "swish": (
         Rule(("silu.default",), _is_apart_from_linear, _silu),
         Rule(("mul.Tensor",), _is_swish, _product_apart),
@@ -121,5 +132,6 @@ REASONS: Mapping[str, str] = {
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "hard_sigmoid": "the kernels have it as a part of a layer only",
     "hardtanh": "the delegate's lowering fails where a bound has its default",
+    "log_softmax": "the delegate takes the logarithm of steps, the least of which is zero",
     "swish": "the delegate fuses it, and gets it wrong in 16 bits",
 }
