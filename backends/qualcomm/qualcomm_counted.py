@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import torch
 from etlower import operators
 from executorch.backends.qualcomm.utils.constants import (
     QCOM_QUANT_ATTRS,
@@ -50,6 +51,10 @@ def is_counted_otherwise(node: Node) -> bool:
         scale = node.meta[QCOM_QUANT_ATTRS]
         is_narrow = scale[QCOM_QUANT_MAX] <= _BYTE
         return bool(is_narrow and scale[QCOM_SCALE] * _BYTE < _LEAST_PROBABLE)
+    if packet == "log":
+        # In steps that are denormal in 16-bit floats it is the end of the scale for all numbers.
+        least = torch.finfo(torch.float16).smallest_normal
+        return bool(node.meta[QCOM_QUANT_ATTRS][QCOM_SCALE] < least)
     if bounds_of(node) and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:
         return _bounds_within(node)
     if packet == "mul" and node.meta[QCOM_QUANT_ATTRS][QCOM_QUANT_MAX] > _BYTE:

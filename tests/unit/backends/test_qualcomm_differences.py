@@ -11,7 +11,11 @@ import torch
 import torch.nn.functional as F
 from etbuild import BuildError
 from etlower import operators
-from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_QUANT_MAX
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_QUANT_ATTRS,
+    QCOM_QUANT_MAX,
+    QCOM_SCALE,
+)
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
@@ -315,6 +319,13 @@ def test_differences_of_quantized_calls(
     checked = {"convolution", "mean", "sum"}
     calls = [n for n in with_scales(function, width, PICTURE) if operators.packet(n) in checked]
     assert [is_counted_otherwise(node) for node in calls] == [differs]
+
+
+@pytest.mark.parametrize(("width", "differs"), [(3.9, True), (4.1, False)])
+def test_logarithms_in_fine_steps(width: float, differs: bool) -> None:
+    [node] = with_scales(torch.log, 65535, PICTURE)
+    node.meta[QCOM_QUANT_ATTRS][QCOM_SCALE] = width / 65535
+    assert is_counted_otherwise(node) == differs
 
 
 class Observed(torch.nn.Module):
