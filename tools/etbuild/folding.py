@@ -15,6 +15,12 @@ _FILLED = (
     *("full_like.default", "ones_like.default", "zeros_like.default"),
     *("new_full.default", "new_ones.default", "new_zeros.default"),
 )
+# Operators that may give an input itself or a view of it, which their schemas don't say.
+_UNDECLARED_VIEWS = (
+    *("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout", "type_as"),
+    *("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "meshgrid"),
+    *("_unsafe_view", "sum_to_size"),
+)
 
 
 def fold_constants(graph: GraphModule) -> GraphModule:
@@ -123,8 +129,20 @@ def _changed(graph: GraphModule) -> set[Node]:
         node = left.pop()
         if node not in found:
             found.add(node)
-            left += node.all_input_nodes
+            left += _aliased(node)
     return found
+
+
+def _aliased(node: Node) -> list[Node]:
+    """The nodes in whose memory the result of a node may lie."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or schema.name.rpartition("::")[2] in _UNDECLARED_VIEWS:
+        return node.all_input_nodes
+    return [
+        given
+        for argument, given in zip(schema.arguments, node.args, strict=False)
+        if argument.alias_info is not None and hasattr(given, "all_input_nodes")
+    ]
 
 
 def _is_function(target: Any) -> bool:

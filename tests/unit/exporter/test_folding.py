@@ -9,6 +9,7 @@ import torch
 from etbuild import fold_constants
 from torch import nn
 from torch.fx import GraphModule
+from torch.nn import functional
 
 aten = torch.ops.aten
 
@@ -56,6 +57,11 @@ def _folded(function: Callable[[Net, torch.Tensor], torch.Tensor]) -> tuple[Grap
         # Of two of a weight's parts both are stored, once each.
         (lambda m, x: x @ m.weight[:4] + x @ m.weight[4:8], 2 * ["aten.matmul.default"]),
         (lambda m, x: x + torch.rand(4), ["aten.rand.default", "aten.add.Tensor"]),
+        # What is written to lies beside the weight that it follows from.
+        (
+            lambda m, x: (x @ m.weight[:4]).relu_(),
+            ["aten.matmul.default", "aten.relu_.default"],
+        ),
         # A mask of 4 MB is made of nothing, and stays three operators.
         (
             lambda m, x: x * (torch.ones(1024, 1024).tril() * 2)[:3, :4],
@@ -72,10 +78,20 @@ def test_folded(function: Callable[[Net, torch.Tensor], torch.Tensor], left: lis
     assert ("weight" in stored) == ("weight" in read), "nothing keeps a weight that nothing reads"
 
 
-def test_what_a_call_changes_is_not_constant() -> None:
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda state: state.view(2, 2),
+        lambda state: state.chunk(2)[1],
+        # Their schemas say nothing of the memory that they share.
+        lambda state: functional.dropout(state, training=False),
+        torch.atleast_2d,
+    ],
+)
+def test_what_a_call_changes_is_not_constant(view: Callable[[torch.Tensor], torch.Tensor]) -> None:
     def counts(m: Net, x: torch.Tensor) -> torch.Tensor:
         seen = m.state * 2
-        m.state.view(2, 2).add_(1)
+        view(m.state).add_(1)
         return x + m.state + seen
 
     graph, operators = _folded(counts)
