@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +60,12 @@ def _of_rows(rows: Any, matrices: Any, offs: Any, bias: None = None, out_dtype: 
         product = product * is_in.sum(1, keepdim=True)
     else:
         # Layers whose weights are stored, so that delegates and quantizers take them.
-        product = sum(
+        products = (
             torch.nn.functional.linear(rows * is_in[:, n : n + 1], matrices[n].t())
             for n in range(groups)
         )
+        # `sum` would begin with a zero, which gets a scale where it is quantized.
+        product = functools.reduce(torch.add, products)
     return product if out_dtype is None else product.to(out_dtype)
 
 
