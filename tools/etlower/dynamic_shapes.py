@@ -59,7 +59,7 @@ def explain(name: str, method: Method, error: Exception, label: str) -> None:
     """Fails with the conditions that torch.export found, if an error is on sizes.
 
     Raises:
-      BuildError: with one line for each condition, and torch's way out.
+      BuildError: with each condition, and torch's way out.
     """
     if method.dynamic_shapes is None or type(error).__name__ not in _OF_SIZES:
         return
@@ -68,8 +68,8 @@ def explain(name: str, method: Method, error: Exception, label: str) -> None:
     said, _, ways = said.partition("\nSuggested fixes:\n")
     found = _conditions(said)
     raise BuildError(
-        f'{label}: the dynamic shapes of the method "{name}" do not fit the model:'
-        + ("".join(f"\n  - {each}" for each in found) or f" {said.strip()}"),
+        f'{label}: the dynamic shapes of the method "{name}" do not fit the model: '
+        f"{'; '.join(found) or said.strip().rstrip('.')}.",
         _way_out([line.strip() for line in ways.splitlines() if line.strip()]),
     ) from error
 

@@ -51,20 +51,20 @@ REFUSED: dict[str, tuple[Callable[..., torch.Tensor], tuple[Any, ...], Any, str]
         lambda x: x.reshape(1, 2, 4),
         (ROW,),
         ({1: N},),
-        "do not fit the model:\n  - the model fixes n at 8, {file}\n"
+        "do not fit the model: the model fixes n at 8, {file}.\n"
         "Leave n out of dynamic_shapes, or change the model.",
     ),
     "one": (
         lambda x: x + 1,
         (torch.ones(1, 8),),
         ({0: torch.export.Dim("b", max=4)},),
-        "the model fixes b at 1\nGive an example of more than 1 there or leave b out of",
+        "the model fixes b at 1.\nGive an example of more than 1 there or leave b out of",
     ),
     "multiples": (
         lambda x: x.reshape(-1, 4) + 1,
         (ROW,),
         ({1: N},),
-        "- not all n <= 16 satisfy (n % 4) == 0\n",
+        ": not all n <= 16 satisfy (n % 4) == 0; ",
     ),
     "multiples are declared": (
         lambda x: x.reshape(-1, 4) + 1,
@@ -76,13 +76,13 @@ REFUSED: dict[str, tuple[Callable[..., torch.Tensor], tuple[Any, ...], Any, str]
         lambda x, y: x + y,
         (ROW, ROW + 1),
         ({1: N}, {1: M}),
-        "must always be equal\nDeclare",
+        "must always be equal.\nDeclare",
     ),
     "at least": (
         lambda x: x[:, :5] + torch.ones(1, 5),
         (ROW,),
         ({1: N},),
-        "- not all n <= 16 satisfy 5 <= n and n <= 16\nDeclare n = Dim('n', min=5, max=16) in",
+        ": not all n <= 16 satisfy 5 <= n and n <= 16.\nDeclare n = Dim('n', min=5, max=16) in",
     ),
     "another structure": (
         lambda x: x + 1,
