@@ -105,7 +105,12 @@ def _read_as_a_view(y: Tensor) -> Tensor:
     return first * y
 
 
-WRITES = [_assigned, _added, _in_a_view, _in_a_view_of_a_view, _filled, _read_as_a_view]
+def _dropped(y: Tensor) -> Tensor:
+    nn.functional.dropout(y, 0.5, training=False)[:, 1:].relu_()
+    return y
+
+
+WRITES = [_assigned, _added, _in_a_view, _in_a_view_of_a_view, _filled, _read_as_a_view, _dropped]
 
 
 class Written(nn.Module):
