@@ -21,7 +21,7 @@ from etlower import (
     bounds,
     control_flow_bodies,
     dynamic_shapes,
-    exchanged,
+    hidden_views,
     operators,
     size_functions,
     smallest_sizes,
@@ -35,8 +35,6 @@ _OF_VALUES = frozenset(
         *("GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound"),
     }
 )
-# What gives its input itself in eval mode.
-_DROPOUTS = frozenset(("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout"))
 # Of an error's text.
 _MOST_LETTERS = 300
 # Of upstream's, on sizes without a bound when memory is planned.
@@ -195,7 +193,7 @@ def export_module(
             f"{type(error).__name__}: {said}",
             _way_out(module, method, strict and type(error).__name__ == "Unsupported"),
         ) from error
-    _share_memory(program)
+    program = hidden_views.write_out(name, program, label)
     smallest_sizes.check(name, module, method, program, label)
     return program
 
@@ -320,30 +318,8 @@ def _check_scale(name: str, program: torch.export.ExportedProgram, label: str) -
                 )
 
 
-def _share_memory(program: torch.export.ExportedProgram) -> None:
-    """Puts the input of a dropout that is off in its place, where a method writes in place.
-
-    Eager gives the input itself: what is written to the one is written to the other. To
-    torch.export they are two.
-    """
-    with exchanged.results_named(program):
-        for module in control_flow_bodies.graphs(program.graph_module):
-            nodes = list(module.graph.nodes)
-            if not any(schema and schema.is_mutable for schema in map(_schema, nodes)):
-                continue
-            for node in nodes:
-                if operators.packet(node) in _DROPOUTS and not _drops(node):
-                    node.replace_all_uses_with(node.args[0])
-                    module.graph.erase_node(node)
-            module.recompile()
-
-
-def _schema(node: torch.fx.Node) -> Any:
-    return getattr(node.target, "_schema", None)
-
-
 def _drops(node: torch.fx.Node) -> bool:
-    schema = _schema(node)
+    schema = getattr(node.target, "_schema", None)
     arguments = {a.name: a.default_value for a in schema.arguments} if schema else {}
     probability = next((n for n in ("p", "dropout", "dropout_p") if n in arguments), None)
     named = "dropout" in (probability or "") or (schema and "dropout" in schema.name)

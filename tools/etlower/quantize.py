@@ -262,10 +262,15 @@ def _captured(name: str, module: Any, method: Method, label: str) -> Any:
 def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """A program's graph, in which each call has weights of its own and copies write state."""
     with size_questions.answered_for_all(program.graph):
-        graph = program.module(check_guards=False)
-        grad_modes.inline_regions(graph)
+        graph = _inlined(program)
+        if written_state.needs_functional(graph):
+            graph = _inlined(program.run_decompositions({}))
         asked_infinities.write_out(graph)
         write_out_before_quantization(graph, *_RULES)
-        if written_state.needs_functional(graph):
-            graph = program.run_decompositions({}).module(check_guards=False)
         return written_state.write_by_copies(own_weights(graph))
+
+
+def _inlined(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
+    graph = program.module(check_guards=False)
+    grad_modes.inline_regions(graph)
+    return graph

@@ -58,7 +58,8 @@ def needs_functional(graph: GraphModule) -> bool:
     """
     places = {node: place for place, node in enumerate(graph.graph.nodes)}
     return any(
-        _writes(node)
+        _writes_elsewhere(node)
+        or _writes(node)
         and (
             (node.args[0].op != "get_attr" and _root(node.args[0]) is not None)
             or any(places[reader] > places[node] for reader in _readers_beside(node))
@@ -160,6 +161,13 @@ def _writes(node: Node) -> bool:
         return False
     alias = node.target._schema.arguments[0].alias_info
     return alias is not None and alias.is_write and bool(node.args)
+
+
+def _writes_elsewhere(node: Node) -> bool:
+    """Tells whether an operator changes other arguments (`out=`), or those of a list."""
+    if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+        return False
+    return not _writes(node) or not isinstance(node.args[0], Node)
 
 
 def _root(node: Node, written: Mapping[Node, Node] = {}) -> Node | None:

@@ -110,7 +110,16 @@ def _dropped(y: Tensor) -> Tensor:
     return y
 
 
-WRITES = [_assigned, _added, _in_a_view, _in_a_view_of_a_view, _filled, _read_as_a_view, _dropped]
+def _given_as_out(y: Tensor) -> Tensor:
+    parts = torch.zeros(2, 8)
+    torch.mul(y.detach(), 2.0, out=parts[:])
+    return parts
+
+
+WRITES = [
+    *(_assigned, _added, _in_a_view, _in_a_view_of_a_view, _filled, _read_as_a_view, _dropped),
+    _given_as_out,
+]
 
 
 class Written(nn.Module):

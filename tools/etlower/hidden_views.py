@@ -1,0 +1,130 @@
+"""Views that operators give without saying so, in methods that write in place.
+
+The schema of a composite operator such as `einsum`, `meshgrid` or a dropout that is off does not
+say that its result may lie in the memory of an input, or be that input. torch.export takes the two
+for different tensors as long as the operator stays whole, so that what a method writes to the one
+is lost for what reads the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from etbuild import BuildError
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+from etlower import control_flow_bodies, exchanged, operators
+
+# Windows that overlap: torch.export makes them a tensor of their own, whatever reads them.
+_WINDOWS = "unfold"
+
+
+def write_out(name: str, program: ExportedProgram, label: str) -> ExportedProgram:
+    """Writes such operators out where the method writes to the memory behind them.
+
+    What was written before is in both tensors.
+
+    Args:
+      name: of the method.
+      program: in ATen, as torch.export gives it.
+      label: of the target.
+
+    Returns:
+      The program, or one that is functional.
+
+    Raises:
+      BuildError: no operators are known for one of them; with its line.
+    """
+    hidden: list[Node] = []
+    found: dict[Node, None] = {}
+    for node in _nodes(program):
+        written = _written(node)
+        found |= {view: None for view in hidden if not written.isdisjoint(_shown(view))}
+        if _is_hidden(node):
+            hidden.append(node)
+    with exchanged.results_named(program):
+        for node in [view for view in found if _is_dropout(view)]:
+            del found[node]
+            _share(node)
+    if not found:
+        return program
+    table = torch.export.default_decompositions()
+    chosen = {}
+    for node in found:
+        target: Any = node.target
+        if target in table:
+            chosen[target] = table[target]
+        elif target._can_decompose():
+            chosen[target] = target.decompose
+        else:
+            raise BuildError(
+                f'{label}: the method "{name}"{operators.at_line(node)}: {node.target} gives a '
+                "view, and the model writes in place to the memory that it shows: torch.export "
+                "takes the two for different tensors.",
+                "Write it without in-place operators (x = x + y for x += y, F.relu(x) for "
+                "F.relu(x, inplace=True)), or take a copy (.clone()).",
+            )
+    return program.run_decompositions(chosen)
+
+
+def _share(dropout: Node) -> None:
+    """Puts the input of a dropout that is off in its place, as eager does."""
+    dropout.replace_all_uses_with(dropout.args[0])  # type: ignore[arg-type]
+    dropout.graph.erase_node(dropout)
+    dropout.graph.owning_module.recompile()  # type: ignore[union-attr]
+
+
+def _is_dropout(node: Node) -> bool:
+    """Tells whether a node is a dropout that is off: its value without data is a copy."""
+    return operators.packet(node).endswith("dropout") and node.args[2:3] == (False,)
+
+
+def _nodes(program: ExportedProgram) -> Iterator[Node]:
+    for module in control_flow_bodies.graphs(program.graph_module):
+        yield from module.graph.nodes
+
+
+def _is_hidden(node: Node) -> bool:
+    """Tells whether a result lies in the memory of an input, and the schema does not say so."""
+    if not isinstance(node.target, OpOverload) or node.target._schema.is_mutable:
+        return False
+    is_declared = any(result.alias_info is not None for result in node.target._schema.returns)
+    if is_declared and operators.packet(node) != _WINDOWS:
+        return False
+    return _is_dropout(node) or not _memory(node).isdisjoint(_given(node))
+
+
+def _written(node: Node) -> set[int]:
+    """The memories that a call writes to."""
+    if not isinstance(node.target, OpOverload) or not node.target._schema.is_mutable:
+        return set()
+    arguments = node.target._schema.arguments
+    given = dict(zip([argument.name for argument in arguments], node.args, strict=False))
+    given |= node.kwargs
+    return {
+        memory
+        for argument in arguments
+        if argument.alias_info is not None and argument.alias_info.is_write
+        for value in pytree.tree_leaves(given.get(argument.name))
+        if isinstance(value, Node)
+        for memory in _memory(value)
+    }
+
+
+def _shown(view: Node) -> set[int]:
+    return _memory(view) | _given(view)
+
+
+def _given(node: Node) -> set[int]:
+    return {memory for each in node.all_input_nodes for memory in _memory(each)}
+
+
+def _memory(node: Node) -> set[int]:
+    """Where the tensors of a node's value lie, without data: a number for each memory."""
+    values: list[Any] = operators.values(node)
+    return {value.untyped_storage()._cdata for value in values}
