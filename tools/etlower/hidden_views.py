@@ -73,7 +73,7 @@ def write_out(name: str, program: ExportedProgram, label: str) -> ExportedProgra
 
 
 def _share(dropout: Node) -> None:
-    """Puts the input of a dropout that is off in its place, as eager does."""
+    """Replaces a dropout that is off by its input, as eager does."""
     dropout.replace_all_uses_with(dropout.args[0])  # type: ignore[arg-type]
     dropout.graph.erase_node(dropout)
     dropout.graph.owning_module.recompile()  # type: ignore[union-attr]
