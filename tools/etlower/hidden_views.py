@@ -125,6 +125,6 @@ def _given(node: Node) -> set[int]:
 
 
 def _memory(node: Node) -> set[int]:
-    """Where the tensors of a node's value lie, without data: a number for each memory."""
+    """Numbers of the memories that the tensors of a value lie in, without data."""
     values: list[Any] = operators.values(node)
     return {value.untyped_storage()._cdata for value in values}

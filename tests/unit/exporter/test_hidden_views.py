@@ -1,4 +1,4 @@
-"""What a method writes to a view is read by all that shares its memory, as in eager."""
+"""Writes to a view are read by all that shares its memory, as in eager."""
 
 from __future__ import annotations
 
