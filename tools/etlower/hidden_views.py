@@ -40,16 +40,10 @@ def write_out(name: str, program: ExportedProgram, label: str) -> ExportedProgra
     Raises:
       BuildError: no operators are known for one of them; with its line.
     """
-    hidden: list[Node] = []
-    found: dict[Node, None] = {}
-    for node in _nodes(program):
-        written = _written(node)
-        found |= {view: None for view in hidden if not written.isdisjoint(_shown(view))}
-        if _is_hidden(node):
-            hidden.append(node)
+    hidden = _hidden_before_writes(program)
+    found = [node for node in hidden if not _is_dropout(node)]
     with exchanged.results_named(program):
-        for node in [view for view in found if _is_dropout(view)]:
-            del found[node]
+        for node in [node for node in hidden if _is_dropout(node)]:
             _share(node)
     if not found:
         return program
@@ -70,6 +64,17 @@ def write_out(name: str, program: ExportedProgram, label: str) -> ExportedProgra
                 "F.relu(x, inplace=True)), or take a copy (.clone()).",
             )
     return program.run_decompositions(chosen)
+
+
+def _hidden_before_writes(program: ExportedProgram) -> list[Node]:
+    """Finds hidden views whose memory a later call writes to, in order."""
+    found = []
+    written: set[int] = set()
+    for node in reversed(list(_nodes(program))):
+        written |= _written(node)
+        if written and _is_hidden(node) and not written.isdisjoint(_memory(node) | _given(node)):
+            found.append(node)
+    return found[::-1]
 
 
 def _share(dropout: Node) -> None:
@@ -114,10 +119,6 @@ def _written(node: Node) -> set[int]:
         if isinstance(value, Node)
         for memory in _memory(value)
     }
-
-
-def _shown(view: Node) -> set[int]:
-    return _memory(view) | _given(view)
 
 
 def _given(node: Node) -> set[int]:

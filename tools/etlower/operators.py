@@ -74,8 +74,8 @@ def number_of(program: ExportedProgram, value: Any) -> float | None:
     """
     if not isinstance(value, Node):
         return value if isinstance(value, int | float) else None
-    key = stored(program).get(value.name)
-    if value.op != "placeholder" or key is None:
+    key = stored(program).get(value.name) if value.op == "placeholder" else None
+    if key is None:
         return None
     tensor = program.constants.get(key, program.state_dict.get(key))
     if tensor is None or tensor.numel() != 1:
