@@ -98,6 +98,9 @@ def _is_hidden(node: Node) -> bool:
     """Tells whether a result lies in the memory of an input, and the schema does not say so."""
     if not isinstance(node.target, OpOverload) or node.target._schema.is_mutable:
         return False
+    if operators.packet(node).endswith("_copy"):
+        # The value without data of `lift_fresh_copy`, a constant in the code, is the constant's.
+        return False
     is_declared = any(result.alias_info is not None for result in node.target._schema.returns)
     if is_declared and operators.packet(node) != _WINDOWS:
         return False

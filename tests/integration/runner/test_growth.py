@@ -93,6 +93,11 @@ def word_piece(text: str) -> dict[str, Any]:
     )
 
 
+def root(count: int, size: int) -> int:
+    """A size of one of two dimensions that multiply: both grow, and their product does n times."""
+    return round(size * count**0.5)
+
+
 # Dimension to a file and a text of a size.
 Make = Callable[[int], tuple[dict[str, Any], str]]
 DIMENSIONS: dict[str, Make] = {
@@ -109,17 +114,20 @@ DIMENSIONS: dict[str, Make] = {
     "marks": lambda n: (tokenizer(normalizer={"type": "NFC"}), "e" + "\u0301\u0323" * n * 1_000),
     "empty_matches": lambda n: (split("(?=a)"), "a" * n * 10_000),
     "pre_tokenizers": lambda n: (split(r"[^\p{L}\p{N}]", 20 * n), "abc" * 100),
-    "pre_tokenizers_and_text": lambda n: (split("b", 10 * n), "a" * n * 5_000),
+    "pre_tokenizers_and_text": lambda n: (split("b", root(n, 10)), "a" * root(n, 10_000)),
     "classes_of_a_pattern": lambda n: (split(r"\p{L}?" * 20 * n, 100), "a"),
     "normalizers": lambda n: (replaces(3 * n), "a"),
     "template_parts": lambda n: (template(40 * n, 1_000), "a"),
     "template_ids": lambda n: (template(1_000, 40 * n), "a"),
     "merges": lambda n: (colliding(2_000 * n), "a\u4e00" * n * 1_000),
-    "added_tokens": lambda n: (added(30 * n, 30), "a" * n * 3_000),
-    "size_of_added_tokens": lambda n: (added(30, 300 * n), "a" * n * 1_500),
+    "added_tokens": lambda n: (added(root(n, 30), 30), "a" * root(n, 3_000)),
+    "size_of_added_tokens": lambda n: (added(30, root(n, 300)), "a" * root(n, 3_000)),
     "long_names": lambda n: (long_names(10_000 * n, 10_000 * n), "a"),
     "word": lambda n: (word_piece("a"), "a" * n * 10_000),
-    "word_and_token": lambda n: (word_piece("a" * n * 1_000), "a" * (n * 10_000 - 1)),
+    "word_and_token": lambda n: (
+        word_piece("a" * root(n, 1_000)),
+        "a" * (root(n, 10_000) - 1),
+    ),
     "private_use": lambda n: (
         tokenizer(
             added_tokens=[{"id": 256, "content": "[M]", "normalized": True, "special": True}],

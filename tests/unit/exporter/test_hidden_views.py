@@ -46,6 +46,7 @@ def exported(net: nn.Module, strict: bool = True) -> torch.export.ExportedProgra
     return export_module("forward", method.module, method, strict, "//m:net")
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("view", VIEWS)
 def test_both_have_what_is_written(view: str, strict: bool) -> None:
@@ -68,6 +69,21 @@ def test_what_was_written_before_stays_as_it_is() -> None:
     program = exported(net)
     assert hidden_views.write_out("forward", program, "//m:net") is program
     assert {"relu_", "dropout"} <= {operators.packet(node) for node in program.graph.nodes}
+
+
+def test_constants_of_the_code_are_written_to() -> None:
+    """Their values without data lie in one memory with what the program stores; no data does."""
+
+    class Literal(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            places, steps = torch.tensor([0, 2, 4]), torch.tensor([1.0, 2.0, 3.0])
+            steps.mul_(2)
+            return x[:, places] * steps, steps
+
+    program, x = exported(Literal()), torch.randn(3, 5)
+    for _ in range(2):
+        for got, exact in zip(program.module()(x), Literal()(x), strict=True):
+            torch.testing.assert_close(got, exact)
 
 
 def test_questions_are_asked_of_what_becomes_functional() -> None:
