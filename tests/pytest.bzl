@@ -8,6 +8,7 @@ def pytest_test(
         srcs,
         deps = [],
         torch = False,
+        fast_path = False,
         data = [],
         env = {},
         release = False,
@@ -21,6 +22,7 @@ def pytest_test(
       srcs: pytest files, and conftest.py or helpers beside them.
       deps: py_library targets.
       torch: whether it needs the exporter environment (torch, executorch).
+      fast_path: whether it lowers by the fast path, as the exporter does; with `torch` alone.
       data: files that it reads.
       env: variables.
       release: whether some tests have the mark `release` or `few`, so that the target `<name>_release` runs the rest.
@@ -30,6 +32,8 @@ def pytest_test(
     """
     environments = ["@executorch_exporter//:packages"] if torch else ["@executorch_exporter//:light_packages"]
     selections = [(name, {"PYTEST_SELECTION": "not release"} if release else {}, [], None)]
+    if fast_path:
+        env = env | {"FAST_PATH": "1"}
     if release:
         selections.append((name + "_release", {"PYTEST_SELECTION": "release"}, ["manual"], release_shards))
     for target, selection, more_tags, shards in selections:

@@ -8,6 +8,7 @@ parameters: the first, the last, and what lies evenly between them.
 import importlib.util
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,18 @@ class Shard:
             items[:] = items[int(os.environ["TEST_SHARD_INDEX"]) :: shards]
 
 
+class FastPath:
+    """Lowers by the fast path, as the exporter does."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Installs it once the tests have imported what its units replace functions of."""
+        from etfast import path
+
+        with path.chosen("fast"):
+            return (yield)
+
+
 def import_executorch() -> None:
     """As the exporter does: upstream's parser would take a second for its table of operators."""
     if all(importlib.util.find_spec(name) for name in ("etfast", "torch")):
@@ -59,5 +72,7 @@ if __name__ == "__main__":
     report = os.environ.get("XML_OUTPUT_FILE")
     if report:
         options.append(f"--junitxml={report}")
-    plugins = [Few(), Shard()] if "PYTEST_SELECTION" in os.environ else [Shard()]
+    plugins: list[object] = [Few(), Shard()] if "PYTEST_SELECTION" in os.environ else [Shard()]
+    if "FAST_PATH" in os.environ:
+        plugins.append(FastPath())
     sys.exit(pytest.main(options + sys.argv[1:], plugins))
