@@ -36,6 +36,7 @@ from etfast.unit import Unit
 UNITS = (
     "conv_bn_annotation",
     "conv_bn_folding",
+    "histogram_search",
     "create_arg",
     "recompile",
     "garbage_collection",
@@ -57,6 +58,8 @@ UNITS = (
 _IMPORTING = ("compiler_import", "operator_table")
 # Embeddings are quantized as they are loaded.
 _LOADING = ("hqq",)
+# The choices that are in force, the innermost last: what they have replaced, and their units.
+_active: list[tuple[contextlib.ExitStack, Sequence[Unit]]] = []
 
 
 @dataclass
@@ -115,6 +118,8 @@ def while_loading(lowering: str) -> contextlib.AbstractContextManager[Used]:
 def installed(requested: Sequence[Unit] | None = None) -> Iterator[Used]:
     """Installs units; one that does not know upstream's sources is skipped.
 
+    Within another choice this one stands alone, and that one is in force again behind it.
+
     Args:
       requested: the units; default: all.
 
@@ -122,18 +127,40 @@ def installed(requested: Sequence[Unit] | None = None) -> Iterator[Used]:
       What became of them.
     """
     used = Used("fast" if requested is None or requested else "stock")
-    checked = [
-        (unit, unit.mismatches())
-        for unit in (units() if requested is None else requested)
-        if all(name in sys.modules for name in unit.needs)
-    ]
-    # The sources that were read to compare them take a few MB.
-    linecache.clearcache()
-    with contextlib.ExitStack() as stack:
-        for unit, mismatches in checked:
-            if mismatches:
-                used.skipped[unit.name] = "; ".join(mismatches)
-                continue
-            stack.enter_context(unit.install())
-            used.active.append(unit.name)
-        yield used
+    with _outer_removed():
+        checked = [
+            (unit, unit.mismatches())
+            for unit in (units() if requested is None else requested)
+            if all(name in sys.modules for name in unit.needs)
+        ]
+        # The sources that were read to compare them take a few MB.
+        linecache.clearcache()
+        used.skipped = {unit.name: "; ".join(why) for unit, why in checked if why}
+        chosen = [unit for unit, why in checked if not why]
+        used.active = [unit.name for unit in chosen]
+        with contextlib.ExitStack() as stack:
+            _install(stack, chosen)
+            _active.append((stack, chosen))
+            try:
+                yield used
+            finally:
+                _active.pop()
+
+
+def _install(stack: contextlib.ExitStack, chosen: Sequence[Unit]) -> None:
+    for unit in chosen:
+        stack.enter_context(unit.install())
+
+
+@contextlib.contextmanager
+def _outer_removed() -> Iterator[None]:
+    """Puts back what a choice around this one has replaced, so that each stands alone."""
+    if not _active:
+        yield
+        return
+    stack, chosen = _active[-1]
+    stack.close()
+    try:
+        yield
+    finally:
+        _install(stack, chosen)

@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from arm_guards import Taken
 from etbuild import BuildError, LowerAgain, Method, ModelSpec, Options, RecipeContext
-from etfast import path as fast_path
 from etlower import operators, stages
 from etlower.progress import Progress
 from executorch.backends.arm._passes import DecomposeSqrtPass, FuseDuplicateUsersPass
@@ -96,13 +95,13 @@ class Queries(nn.Module):
         return nn.functional.scaled_dot_product_attention(self.layer(self.queries), x, x)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("net", [Places(), Queries()])
 def test_what_passes_of_the_quantizer_fail_on(net: nn.Module) -> None:
     """Upstream refuses places of maxima, or gives the maxima, and fails on scaled constants."""
     spec = ModelSpec({"forward": Method(net.eval(), (torch.randn(1, 4, 8),))})
     recipe = arm_recipes.tosa_int8(RecipeContext(Options({}, "//:r"), "//:r"))
-    with fast_path.chosen("fast"):
-        manager = stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
+    manager = stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
     [plan] = manager.executorch_program.execution_plan
     left = [operator.name for operator in plan.operators]
     assert ("aten::min" in left) == isinstance(net, Places)
@@ -125,8 +124,7 @@ def test_the_weights_of_the_model_stay() -> None:
     before = net(x)
     spec = ModelSpec({name: Method(net, (x,)) for name in ("first", "second")})
     recipe = arm_recipes.tosa_int8(RecipeContext(Options({}, "//:r"), "//:r"))
-    with fast_path.chosen("fast"):
-        stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
+    stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
     assert torch.equal(net(x), before)
 
 
@@ -140,10 +138,9 @@ def test_what_a_grid_samples_is_not_cut_off() -> None:
     inputs = torch.full((1, 1, 4, 4), 8.0), torch.zeros(1, 2, 2, 2)
     quantized: dict[str, Any] = {}
     recipe = arm_recipes.tosa_int8(RecipeContext(Options({}, "//:r"), "//:r"))
-    with fast_path.chosen("fast"):
-        spec = ModelSpec({"forward": Method(Sampled().eval(), inputs)})
-        watch = stages.Watch(quantized=quantized.update)
-        stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    spec = ModelSpec({"forward": Method(Sampled().eval(), inputs)})
+    watch = stages.Watch(quantized=quantized.update)
+    stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
     torch.testing.assert_close(
         quantized["forward"](*inputs), torch.full((1, 1, 2, 2), 17.0), atol=0.3, rtol=0
     )
@@ -160,6 +157,7 @@ class Function(nn.Module):
         return self.function(x)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "function",
     [
@@ -175,10 +173,9 @@ def test_functions_in_8_bits(function: Callable[[torch.Tensor], torch.Tensor]) -
     inputs = (torch.linspace(-2, 2, 96).reshape(3, 4, 8).sin(),)
     quantized: dict[str, Any] = {}
     recipe = arm_recipes.tosa_int8(RecipeContext(Options({}, "//:r"), "//:r"))
-    with fast_path.chosen("fast"):
-        spec = ModelSpec({"forward": Method(Function(function).eval(), inputs)})
-        watch = stages.Watch(quantized=quantized.update)
-        stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    spec = ModelSpec({"forward": Method(Function(function).eval(), inputs)})
+    watch = stages.Watch(quantized=quantized.update)
+    stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
     expected = function(*inputs)
     noise = (quantized["forward"](*inputs) - expected).square().sum()
     assert 10 * torch.log10(expected.square().sum() / noise) > 20
@@ -191,10 +188,9 @@ def test_biases_of_layers_on_zeros_are_not_cut_off() -> None:
     nn.init.constant_(net.bias_hh_l0, 0.9)
     quantized: dict[str, Any] = {}
     recipe = arm_recipes.tosa_a16w8(RecipeContext(Options({}, "//:r"), "//:r"))
-    with fast_path.chosen("fast"):
-        spec = ModelSpec({"forward": Method(net, inputs)})
-        watch = stages.Watch(quantized=quantized.update)
-        stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    watch = stages.Watch(quantized=quantized.update)
+    stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
     expected = net(*inputs)[0]
     noise = (quantized["forward"](*inputs)[0] - expected).square().sum()
     assert 10 * torch.log10(expected.square().sum() / noise) > 40
@@ -271,8 +267,7 @@ def test_parts_give_no_value_twice(kind: str, net: nn.Module) -> None:
     recipe = getattr(arm_recipes, kind)(RecipeContext(Options({}), "//:r"))
     edges: list[Any] = []
     watch = stages.Watch(lowered=edges.append)
-    with fast_path.chosen("fast"):
-        stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
     module = edges[0].exported_program("forward").graph_module
     [part] = [part for _, part in module.named_children() if hasattr(part, "original_module")]
     [output] = part.original_module.graph.find_nodes(op="output")
@@ -346,10 +341,7 @@ def test_a_missing_converter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     spec = ModelSpec({"forward": Method(nn.Linear(4, 4).eval(), (torch.randn(2, 4),))})
     recipe = arm_recipes.vgf_fp(RecipeContext(Options({}, "//:r"), "//:r"))
-    with (
-        fast_path.chosen("fast"),
-        pytest.raises(BuildError, match="model-converter was not found"),
-    ):
+    with pytest.raises(BuildError, match="model-converter was not found"):
         stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
 
 

@@ -23,6 +23,7 @@ class Net(torch.nn.Module):
         return self.masked(self.layer(x)).softmax(-1)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "masked",
     [

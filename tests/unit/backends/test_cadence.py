@@ -9,7 +9,6 @@ import cadence_recipes
 import pytest
 import torch
 from etbuild import Method, ModelSpec, Options, RecipeContext
-from etfast import path as fast_path
 from etlower import stages
 from etlower.progress import Progress
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -23,8 +22,7 @@ def _lowered(spec: ModelSpec, recipe: Callable[[RecipeContext], Any]) -> Any:
     """The program of a model's method, as Cadence's passes leave it."""
     edges: list[Any] = []
     watch = stages.Watch(lowered=edges.append)
-    with fast_path.chosen("fast"):
-        stages.run(spec, recipe(_context()), Progress(), "//:net", etrecord=False, watch=watch)
+    stages.run(spec, recipe(_context()), Progress(), "//:net", etrecord=False, watch=watch)
     return edges[0].exported_program()
 
 

@@ -133,6 +133,7 @@ def results() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     return {name: pair for name, *pair in zip(NETS, got, expected, strict=True)}
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", NETS)
 def test_the_same_numbers(name: str, results: Any) -> None:
     got, expected = results[name]

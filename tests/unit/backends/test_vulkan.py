@@ -12,7 +12,6 @@ import torch.nn.functional as F
 import vulkan_guards
 import vulkan_kernels
 import vulkan_recipes
-from etfast import path as fast_path
 from etlower import operators
 from executorch import exir
 from torch import nn
@@ -43,8 +42,7 @@ class Net(nn.Module):
 
 def _lowered(*given: Any, **named: Any) -> Any:
     """As upstream's function, which takes 7 s to make Vulkan's patterns but on the fast path."""
-    with fast_path.chosen("fast"):
-        return exir.to_edge_transform_and_lower(*given, **named)
+    return exir.to_edge_transform_and_lower(*given, **named)
 
 
 @pytest.fixture

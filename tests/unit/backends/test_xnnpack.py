@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
-from etfast import path
 from etlower import stages
 from etlower.progress import Progress
 from executorch.runtime import Runtime
@@ -38,8 +37,7 @@ def outputs(
     method = Method(net.eval(), inputs, strict=strict)
     spec = ModelSpec({"forward": method}, calibration=lambda: iter([inputs]))
     made = getattr(xnnpack_recipes, recipe)(RecipeContext(Options({})))
-    with path.chosen("fast"):
-        manager = stages.run(spec, made, Progress(), "//m:net", etrecord=False)
+    manager = stages.run(spec, made, Progress(), "//m:net", etrecord=False)
     program = to / "net.pte"
     program.write_bytes(manager.buffer)
     return Runtime.get().load_program(program).load_method("forward").execute(inputs)
@@ -186,6 +184,7 @@ def test_what_leaves_a_part_is_converted(
     assert -10 * noise.log10() > 25
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("layer", [torch.nn.Linear(5, 3), torch.nn.Conv1d(4, 3, 1)])
 def test_rows_with_a_scale_behind_a_batch_norm(layer: torch.nn.Module, tmp_path: Path) -> None:
     """It is a convolution in floats, which upstream has give bytes: the part did not load."""
@@ -457,6 +456,7 @@ class Tied(torch.nn.Module):
         return wide, again, products, self.called(self.called(x).relu())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("recipe", "least"),
     [("fp32", 100), ("int8_dynamic_per_channel", 25), ("int8_static_per_channel", 25)],

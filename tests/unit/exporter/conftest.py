@@ -18,15 +18,6 @@ sys.path[:0] = [str(HERE), *(str(_ROOT / place) for place in _PLACES)]
 
 
 @pytest.fixture
-def fast_path() -> Iterator[None]:
-    """Lowers as the exporter does by default, in tests that call functions under it."""
-    from etfast import path
-
-    with path.chosen("fast"):
-        yield
-
-
-@pytest.fixture
 def clean_imports() -> Iterator[None]:
     """Undoes what a test does to the import path, the loaded modules and the current folder."""
     path, modules, folder = list(sys.path), set(sys.modules), os.getcwd()

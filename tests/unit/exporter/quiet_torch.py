@@ -9,7 +9,6 @@ from typing import Any
 import torch
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
-from etfast import path
 from etlower import lower, stages
 from etlower.progress import Progress
 from executorch.export import ExportRecipe
@@ -32,8 +31,7 @@ def lowered(methods: Mapping[str, Method], recipe: ExportRecipe | None = None, *
 
 def run(spec: ModelSpec, recipe: ExportRecipe, watch: stages.Watch | None = None) -> Any:
     """Upstream's program manager of the model //m:net, lowered as the exporter does by default."""
-    with path.chosen("fast"):
-        return stages.run(spec, recipe, Progress(), "//m:net", etrecord=False, watch=watch)
+    return stages.run(spec, recipe, Progress(), "//m:net", etrecord=False, watch=watch)
 
 
 def outputs(manager: Any, folder: Path, method: str, *inputs: torch.Tensor) -> list[torch.Tensor]:

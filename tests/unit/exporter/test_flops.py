@@ -11,8 +11,6 @@ from executorch.exir import to_edge
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-pytestmark = pytest.mark.usefixtures("fast_path")
-
 
 class Call(torch.nn.Module):
     """A model that calls one function."""

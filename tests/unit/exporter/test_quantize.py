@@ -21,8 +21,6 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
     SharedQuantizationSpec,
 )
 
-pytestmark = pytest.mark.usefixtures("fast_path")
-
 _SPEC = QuantizationSpec(
     dtype=torch.int8,
     quant_min=-128,

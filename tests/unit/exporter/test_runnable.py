@@ -42,6 +42,7 @@ def lowered(net: Net, *inputs: torch.Tensor) -> Any:
 ROWS = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("net", "inputs", "parts"),
     [
@@ -142,6 +143,7 @@ def test_complex_numbers_stay_inside(net: Net, kind: str) -> None:
         lowered(net, ROWS)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "net",
     [
@@ -218,7 +220,7 @@ PICTURE = torch.randn(2, 3, 4, 6, generator=torch.Generator().manual_seed(0))
 SCALE = torch.tensor([0.5, 1.0, 2.0])
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("recipe", ["portable", "fp32"])
 @pytest.mark.parametrize(
     "function",

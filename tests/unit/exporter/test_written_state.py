@@ -134,6 +134,7 @@ class Written(nn.Module):
         return self.behind(self.write(self.before(x)))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
 def test_what_is_written_in_place_is_read(write: Callable[[Tensor], Tensor]) -> None:
     inputs = [(torch.randn(2, 8),) for _ in range(8)]

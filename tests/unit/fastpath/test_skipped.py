@@ -46,10 +46,12 @@ def _functions() -> dict[str, Any]:
     from torch.fx.experimental.proxy_tensor import PythonKeyTracer
     from torch.fx.experimental.sym_node import SymNode
     from torchao.quantization.pt2e import qat_utils
+    from torchao.quantization.pt2e.observer import HistogramObserver
 
     return {
         "conv_bn_annotation": xnnpack_quantizer_utils._do_annotate_conv_bn,
         "conv_bn_folding": qat_utils._fold_conv_bn_qat_helper,
+        "histogram_search": HistogramObserver._non_linear_param_search,
         "create_arg": PythonKeyTracer.create_arg,
         "recompile": GraphModule.recompile,
         "composite_decompositions": exported_program._override_composite_implicit_decomp,
@@ -110,6 +112,20 @@ def test_removed_after_an_error() -> None:
     before = _functions()
     with pytest.raises(ValueError, match="wrong"), path.installed():
         raise ValueError("wrong")
+    assert _functions() == before
+
+
+def test_choices_within_others_stand_alone() -> None:
+    before = _functions()
+    with path.installed():
+        outer = _functions()
+        with path.chosen("stock"):
+            assert _functions() == before
+            with path.installed([UNITS["recompile"]]) as used:
+                assert used.active == ["recompile"]
+                assert _functions() == before | {"recompile": _functions()["recompile"]}
+        again = _functions()
+        assert all((again[name] is before[name]) == (outer[name] is before[name]) for name in outer)
     assert _functions() == before
 
 
