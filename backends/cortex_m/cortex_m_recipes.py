@@ -13,7 +13,8 @@ from etbuild.single_numbers import store_single_numbers
 from etbuild.transposed import fill_weights, split_groups
 from etlower import operators
 from etlower.annotations import drop, drop_references
-from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
+from etlower.replacing import replaced
+from executorch.backends.arm._passes import ComputeConstantOpsAOTPass, FoldAndAnnotateQParamsPass
 from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
 from executorch.backends.arm.constants import DQ_OPS
 from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
@@ -93,7 +94,7 @@ def _passes() -> list[type]:
     """Upstream's passes, and ours."""
     ours: dict[type, list[type]] = {
         RemoveGetItemPass: [_TakeMaxima],
-        FoldAndAnnotateQParamsPass: [_Unmark, FoldAndAnnotateQParamsPass, _NarrowBiases],
+        FoldAndAnnotateQParamsPass: [_Unmark, _Fold, _NarrowBiases],
         ActivationFusionPass: [_Fuse],
         QuantizedClampActivationPass: [_CountBounds],
         ValidateCortexMExplicitLayoutPass: [_Expand, _Validate],
@@ -336,6 +337,26 @@ def _is_plain_float(node: torch.fx.Node) -> bool:
 def _is_float(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+class _Fold(FoldAndAnnotateQParamsPass):
+    """Leaves tensors of one number (`full_like`) floats, as they are made.
+
+    Upstream (ExecuTorch 1.5.1) has them take steps of 8 bits, and writes the number as one.
+    """
+
+    def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
+        """Folds the scales of all others."""
+        upstream = FoldAndAnnotateQParamsPass.is_foldable
+
+        def is_foldable(node: torch.fx.Node) -> bool:
+            return node.target not in _CONSTANTS and upstream(node)
+
+        with replaced((FoldAndAnnotateQParamsPass, "is_foldable", staticmethod(is_foldable))):
+            return super().call(graph_module)
+
+
+_CONSTANTS = (ops.edge.aten.full_like.default, *ComputeConstantOpsAOTPass.targeted_ops)
 
 
 class _NarrowBiases(ExportPass):

@@ -156,7 +156,7 @@ def is_wrong(node: Node) -> bool:
         return True
     if name == "pow" and _is_averaged_in_few(node):
         return True
-    if name == "constant_pad_nd" and _follows_reduction(node.args[0]):
+    if name == "constant_pad_nd" and (_follows_reduction(node.args[0]) or _pads_steps(node)):
         return True
     return name == "index_put" and (node.args[3:4] == (True,) or node.kwargs.get("accumulate"))
 
@@ -203,6 +203,17 @@ def _follows_reduction(node: Node) -> bool:
     while "quantize" in (name := operators.packet(node)) or name in _MOVES:
         node = node.all_input_nodes[0]
     return name in _REDUCTIONS
+
+
+def _pads_steps(node: Node) -> bool:
+    """Tells whether what has a scale is padded with another number than zero.
+
+    Before a product of matrices, OpenVINO (2025.4) pads the steps with it.
+    """
+    source = node.args[0]
+    while operators.packet(source) in _MOVES:
+        source = source.all_input_nodes[0]
+    return any(node.args[2:3]) and operators.packet(source).startswith("dequantize")
 
 
 def _divides_reduced(node: Node) -> bool:

@@ -15,6 +15,7 @@ import openvino_guards
 import torch
 from etbuild import RecipeContext, fold_constants, static_shapes, write_out
 from etbuild.exact import write_out_before_quantization
+from etbuild.recipes import static_captured
 from etbuild.recurrent import CELLS, LAYERS, write_out_recurrent
 from etlower.replacing import replaced
 from executorch.backends.openvino.quantizer import OpenVINOQuantizer, QuantizationMode
@@ -110,6 +111,7 @@ def _made(
         quantization = _Quantization(
             quantizers=[_Quantizer(mode=mode, **settings)],
             pre_prepare_passes=[
+                static_captured(ctx.label, "OpenVINO"),
                 *([] if mode in _WEIGHT_ONLY else _BEFORE),
                 _without_gradients,
             ],

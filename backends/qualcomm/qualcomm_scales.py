@@ -1,9 +1,12 @@
-"""Operators in which values with a scale meet values without one, which QNN computes wrong.
+"""Scales that meet other scales or none, which QNN computes wrong.
 
 Upstream writes a scale on the node whose values have one, and drops the operators that quantize and
 dequantize. QNN's compiler then takes an operator between floats and integers as one that keeps
 bytes: a view of floats whose result has a scale. Here such an operator stays with ExecuTorch, so
 that what has a scale is quantized where it enters a delegate, and dequantized where it leaves it.
+
+A value that is quantized to several scales has the last one's there: it is quantized to one of them
+(`in_a_row`), and QNN changes that to the others.
 """
 
 from __future__ import annotations
@@ -11,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import torch
+from etlower import operators
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
+from torch.fx import GraphModule
+
+_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
+# Of the same numbers in the same shape.
+_COPIES = ("alias", "clone", "contiguous", "detach", "detach_", "lift_fresh_copy")
+_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
 
 def are_mixed(node: torch.fx.Node, constants: Collection[torch.fx.Node]) -> bool:
@@ -25,6 +35,41 @@ def are_mixed(node: torch.fx.Node, constants: Collection[torch.fx.Node]) -> bool
         return False
     given = [n for n in node.all_input_nodes if _is_float(n) and n not in constants]
     return any(_has_scale(n) != _has_scale(node) for n in given)
+
+
+def in_a_row(graph: GraphModule) -> GraphModule:
+    """Quantizes what has several scales to the finest, and from there to the others.
+
+    Upstream writes one scale on a node, that of its last user, and changes scales within a delegate
+    only where one is dequantized and quantized to another.
+
+    Args:
+      graph: a quantized graph; it is changed.
+    """
+    by_source: dict[torch.fx.Node, list[torch.fx.Node]] = {}
+    for node in graph.graph.find_nodes(op="call_function", target=_QUANTIZE):
+        by_source.setdefault(_source(node.args[0]), []).append(node)
+    for source, scaled in by_source.items():
+        finest = min(scaled, key=lambda node: node.args[1])
+        others = [node for node in scaled if node.args[1:] != finest.args[1:]]
+        if not others or operators.packet(source).startswith("dequantize"):
+            continue
+        finest.update_arg(0, source)
+        source.append(finest)
+        for other in others:
+            with graph.graph.inserting_before(other):
+                value = graph.graph.call_function(_DEQUANTIZE, (finest, *finest.args[1:]))
+            value.meta = dict(source.meta)
+            other.update_arg(0, value)
+    graph.recompile()
+    return graph
+
+
+def _source(node: torch.fx.Node) -> torch.fx.Node:
+    """What a value is a copy of, which upstream drops."""
+    while operators.packet(node) in _COPIES:
+        node = node.args[0]
+    return node
 
 
 def _is_float(node: torch.fx.Node) -> bool:

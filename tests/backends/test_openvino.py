@@ -107,6 +107,8 @@ def test_layers_of_8_bits_go_to_openvino() -> None:
     [
         (lambda x: x.amax(1, keepdim=True).transpose(2, 3) * 3, "amax"),
         (lambda x: F.pad((x * 3).mean(3, keepdim=True), (1, 1)), "constant_pad_nd"),
+        # It pads steps with the number.
+        (lambda x: F.linear(F.pad(x, (0, 0, 1, 1), value=0.6), x[0, 0]), "constant_pad_nd"),
     ],
 )
 def test_reductions_in_8_bits(function: Any, operator: str) -> None:

@@ -16,9 +16,8 @@ from etbuild import BuildError
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
-from etlower import control_flow_bodies, exchanged, operators
+from etlower import control_flow_bodies, exchanged, memories, operators
 
 # Windows that overlap: torch.export makes them a tensor of their own, whatever reads them.
 _WINDOWS = "unfold"
@@ -71,8 +70,12 @@ def _hidden_before_writes(program: ExportedProgram) -> list[Node]:
     found = []
     written: set[int] = set()
     for node in reversed(list(_nodes(program))):
-        written |= _written(node)
-        if written and _is_hidden(node) and not written.isdisjoint(_memory(node) | _given(node)):
+        written |= memories.written(node)
+        if (
+            written
+            and _is_hidden(node)
+            and not written.isdisjoint(memories.of(node) | memories.given(node))
+        ):
             found.append(node)
     return found[::-1]
 
@@ -104,31 +107,4 @@ def _is_hidden(node: Node) -> bool:
     is_declared = any(result.alias_info is not None for result in node.target._schema.returns)
     if is_declared and operators.packet(node) != _WINDOWS:
         return False
-    return _is_dropout(node) or not _memory(node).isdisjoint(_given(node))
-
-
-def _written(node: Node) -> set[int]:
-    """The memories that a call writes to."""
-    if not isinstance(node.target, OpOverload) or not node.target._schema.is_mutable:
-        return set()
-    arguments = node.target._schema.arguments
-    given = dict(zip([argument.name for argument in arguments], node.args, strict=False))
-    given |= node.kwargs
-    return {
-        memory
-        for argument in arguments
-        if argument.alias_info is not None and argument.alias_info.is_write
-        for value in pytree.tree_leaves(given.get(argument.name))
-        if isinstance(value, Node)
-        for memory in _memory(value)
-    }
-
-
-def _given(node: Node) -> set[int]:
-    return {memory for each in node.all_input_nodes for memory in _memory(each)}
-
-
-def _memory(node: Node) -> set[int]:
-    """Numbers of the memories that the tensors of a value lie in, without data."""
-    values: list[Any] = operators.values(node)
-    return {value.untyped_storage()._cdata for value in values}
+    return _is_dropout(node) or not memories.of(node).isdisjoint(memories.given(node))

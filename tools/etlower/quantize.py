@@ -27,6 +27,7 @@ from etlower import (
 from etlower.annotations import FloatsOnly
 from etlower.inputs import deep_copy
 from etlower.methods import export_module
+from etlower.state import check_before_quantization
 
 # Of etbuild.write_out: quantizers take windows without a batch, and compilers have no kernel then.
 # A slice that negative padding becomes later would have no scale.
@@ -249,7 +250,9 @@ def capture(name: str, module: Any, method: Method, label: str) -> torch.export.
 def _captured(name: str, module: Any, method: Method, label: str) -> Any:
     # Guards are a call of a module, which the passes of some quantizers don't know.
     if not isinstance(module, torch.export.ExportedProgram):
-        return _own(capture(name, module, method, label))
+        program = capture(name, module, method, label)
+        check_before_quantization(name, program, label)
+        return _own(program)
     if module.range_constraints:
         raise BuildError(
             f'{label}: the method "{name}" is an exported program with dynamic shapes, and '

@@ -27,6 +27,7 @@ from etbuild import BuildError, Method, ModelSpec
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
+from etlower import memories
 from etlower.eager import eager, with_own_state
 from etlower.inputs import deep_copy
 from etlower.outputs import leaves
@@ -94,14 +95,7 @@ def check(
     """
     for method, before in programs.items():
         program = manager.exported_program(method)
-        for output in program.graph_signature.output_specs:
-            if output.kind in _OTHERS:
-                kind, instead = _OTHERS[output.kind]
-                raise BuildError(
-                    f'{label}: the method "{method}" changes the {kind} "{output.target}": '
-                    "ExecuTorch would give it as an output, before those of the model.",
-                    instead,
-                )
+        check_others(method, program, label)
         for name in sorted(set(changes.get(method, ())) - _changed_by(program)):
             # A delegate may have taken it over.
             if name in _changed_by(before.run_decompositions({})):
@@ -121,6 +115,49 @@ def check(
                 "changes.",
                 f"Let the recipe store them, by the pass InitializedMutableBufferPass({patterns}) "
                 "in its executorch_backend_config (docs/howto/recipes.md), or begin with zeros.",
+            )
+
+
+def check_before_quantization(method: str, program: ExportedProgram, label: str) -> None:
+    """Fails where a method changes an input: conversions to 8 bits would hide it.
+
+    Calibration reads the same inputs several times, and would read what was changed.
+
+    Args:
+      method: its name.
+      program: as it was exported.
+      label: of the model.
+
+    Raises:
+      BuildError: a method changes a parameter or an input.
+    """
+    nodes = list(program.graph.nodes)
+    buffers = program.graph_signature.inputs_to_buffers
+    others = [node for node in nodes if node.op == "placeholder" and node.name not in buffers]
+    memory = {each for node in others for each in memories.of(node)}
+    if any(not memory.isdisjoint(memories.written(node)) for node in nodes):
+        program = program.run_decompositions({})
+    check_others(method, program, label)
+
+
+def check_others(method: str, program: ExportedProgram, label: str) -> None:
+    """Fails where a functional method changes a parameter or an input.
+
+    Args:
+      method: its name.
+      program: of functional operators.
+      label: of the model.
+
+    Raises:
+      BuildError: the first of them.
+    """
+    for output in program.graph_signature.output_specs:
+        if output.kind in _OTHERS:
+            kind, instead = _OTHERS[output.kind]
+            raise BuildError(
+                f'{label}: the method "{method}" changes the {kind} "{output.target}": '
+                "ExecuTorch would give it as an output, before those of the model.",
+                instead,
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import xnnpack_recipes
-from etbuild import Method, ModelSpec, Options, RecipeContext
+from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
 from etlower import constant_results, written_state
 from etlower.quantize import quantize
 from torch import Tensor, nn
@@ -295,3 +295,26 @@ def test_weights_of_several_parts_stay_in_them(also_outside: bool) -> None:
         node.meta["delegation_tag"] = tag
     constant_results.untag(program)
     assert weight.meta["delegation_tag"] == "tag1"
+
+
+@pytest.mark.parametrize("write", [Tensor.relu_, lambda x: x[:, 1:].add_(1)])
+def test_inputs_that_are_written_to(write: Callable[[Tensor], Tensor]) -> None:
+    """Else calibration would read what was written, and the program would not write."""
+
+    class Writing(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            write(x)
+            return self.layer(x)
+
+    with pytest.raises(BuildError, match=r'the method "forward" changes the input "x": ExecuTorch'):
+        quantized(Writing(1), [(torch.randn(1, 8),)])
+
+
+def test_views_of_inputs_in_other_shapes_are_no_writes() -> None:
+    class Shaped(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x.view(8).unsqueeze_(0))
+
+    x = torch.randn(1, 8)
+    made, expected = quantized(Shaped(1), [(x,)]), Shaped(1).eval()
+    assert (made(x) - expected(x)).norm() < 0.05 * expected(x).norm()
