@@ -66,7 +66,7 @@ def in_a_row(graph: GraphModule) -> GraphModule:
 
 
 def _source(node: torch.fx.Node) -> torch.fx.Node:
-    """What a value is a copy of, which upstream drops."""
+    """The value that a node copies; upstream drops copies."""
     while operators.packet(node) in _COPIES:
         node = node.args[0]
     return node
