@@ -46,6 +46,7 @@ def in_a_row(graph: GraphModule) -> GraphModule:
     Args:
       graph: a quantized graph; it is changed.
     """
+    inputs = graph.graph.find_nodes(op="placeholder")
     by_source: dict[torch.fx.Node, list[torch.fx.Node]] = {}
     for node in graph.graph.find_nodes(op="call_function", target=_QUANTIZE):
         by_source.setdefault(_source(node.args[0]), []).append(node)
@@ -55,7 +56,7 @@ def in_a_row(graph: GraphModule) -> GraphModule:
         if not others or operators.packet(source).startswith("dequantize"):
             continue
         finest.update_arg(0, source)
-        source.append(finest)
+        (inputs[-1] if source in inputs else source).append(finest)
         for other in others:
             with graph.graph.inserting_before(other):
                 value = graph.graph.call_function(_DEQUANTIZE, (finest, *finest.args[1:]))

@@ -7,7 +7,14 @@ from torch.fx import GraphModule
 
 def has_any(graph_module: GraphModule, operators: frozenset[str]) -> bool:
     """Tells whether a graph calls one of these operators, such as "aten.cat.default"."""
-    return any(
-        node.op == "call_function" and getattr(node.target, "__name__", "") in operators
-        for node in graph_module.graph.nodes
-    )
+    return not operators.isdisjoint(_called(graph_module))
+
+
+def has_all(graph_module: GraphModule, operators: frozenset[str]) -> bool:
+    """Tells whether a graph calls each of these operators."""
+    return operators.issubset(_called(graph_module))
+
+
+def _called(graph_module: GraphModule) -> set[str]:
+    nodes = graph_module.graph.nodes
+    return {getattr(node.target, "__name__", "") for node in nodes if node.op == "call_function"}

@@ -35,6 +35,7 @@ from etfast.unit import Unit
 # In the order in which they are installed. Their modules are imported on use: torch is slow.
 UNITS = (
     "conv_bn_annotation",
+    "coreml_patterns",
     "conv_bn_folding",
     "histogram_search",
     "create_arg",

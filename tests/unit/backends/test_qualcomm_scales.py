@@ -47,3 +47,15 @@ class _Same(torch.nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         y = x.sin()
         return scaled(y, 0.1), scaled(y.clone(), 0.1)
+
+
+def test_inputs_stay_before_all_else() -> None:
+    class Inputs(torch.nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            return scaled(x, 0.1) + y, scaled(x, 0.05)
+
+    inputs = (torch.randn(5), torch.randn(5))
+    graph = in_a_row(torch.export.export(Inputs(), inputs, strict=True).module(check_guards=False))
+    assert [node.op for node in graph.graph.nodes][:2] == ["placeholder", "placeholder"]
+    for got, exact in zip(graph(*inputs), Inputs()(*inputs), strict=True):
+        assert (got - exact).abs().max() < 0.11

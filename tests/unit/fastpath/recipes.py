@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import xnnpack_recipes
 from etbuild import Options, RecipeContext
-from executorch.export import ExportRecipe
+from executorch.export import ExportRecipe, QuantizationRecipe
 from executorch.export.recipe import LoweringRecipe
 
 
@@ -45,6 +45,17 @@ def both() -> ExportRecipe:
     return ExportRecipe(name="both", lowering_recipe=LoweringRecipe(partitioners))
 
 
+def coreml() -> ExportRecipe:
+    """Core ML's quantizer, and nothing is delegated."""
+    from coremltools.optimize.torch import quantization
+    from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer
+
+    settings = quantization.ModuleLinearQuantizerConfig(quantization_scheme="symmetric")
+    config = quantization.LinearQuantizerConfig(global_config=settings)
+    quantizers = [CoreMLQuantizer(config)]
+    return ExportRecipe(name="coreml", quantization_recipe=QuantizationRecipe(quantizers))
+
+
 def _xnnpack(name: str) -> Callable[[], ExportRecipe]:
     return lambda: xnnpack(name)
 
@@ -53,6 +64,7 @@ ALL: dict[str, Callable[[], ExportRecipe]] = {
     "portable": portable,
     "vulkan": vulkan,
     "both": both,
+    "coreml": coreml,
     "hqq": hqq,
     "fp32": _xnnpack("fp32"),
     "int4": _xnnpack("int8_dynamic_act_int4_weight"),

@@ -30,11 +30,13 @@ _NETS = [
     (nets.picture, "static"),
     (nets.preactivated, "static"),
     (nets.diamond, "vulkan"),
+    (nets.diamond, "coreml"),
 ]
 
 
 def _functions() -> dict[str, Any]:
     """Lists the functions that units replace."""
+    from executorch.backends.apple.coreml.quantizer import _coreml_quantizer_utils
     from executorch.backends.vulkan import patterns
     from executorch.backends.xnnpack.partition.config import gemm_configs
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils
@@ -50,6 +52,7 @@ def _functions() -> dict[str, Any]:
 
     return {
         "conv_bn_annotation": xnnpack_quantizer_utils._do_annotate_conv_bn,
+        "coreml_patterns": _coreml_quantizer_utils.annotate_weighted_mod_pattern,
         "conv_bn_folding": qat_utils._fold_conv_bn_qat_helper,
         "histogram_search": HistogramObserver._non_linear_param_search,
         "create_arg": PythonKeyTracer.create_arg,
