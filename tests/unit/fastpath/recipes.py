@@ -46,7 +46,7 @@ def both() -> ExportRecipe:
 
 
 def coreml() -> ExportRecipe:
-    """Core ML's quantizer, and nothing is delegated."""
+    """Core ML's quantizer, for graphs that are not lowered."""
     from coremltools.optimize.torch import quantization
     from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer
 
@@ -64,7 +64,6 @@ ALL: dict[str, Callable[[], ExportRecipe]] = {
     "portable": portable,
     "vulkan": vulkan,
     "both": both,
-    "coreml": coreml,
     "hqq": hqq,
     "fp32": _xnnpack("fp32"),
     "int4": _xnnpack("int8_dynamic_act_int4_weight"),

@@ -36,7 +36,7 @@ def annotated(function: Callable[[Tensor], Any], lowering: str = "fast") -> Grap
 
 @pytest.fixture
 def patterns(monkeypatch: pytest.MonkeyPatch) -> list[Pattern]:
-    """What a graph of another operator is searched for."""
+    """The patterns that a graph of another operator is searched for."""
     found: list[Pattern] = []
     operators = Pattern.operators
 

@@ -17,6 +17,7 @@ from etfast import hqq, path
 from etfast.unit import mismatch
 from etlower import lower, stages
 from etlower.progress import Progress
+from etlower.quantize import quantize
 from lowerings import digest
 from torch.fx import GraphModule
 from torch.fx.passes import tools_common
@@ -30,7 +31,6 @@ _NETS = [
     (nets.picture, "static"),
     (nets.preactivated, "static"),
     (nets.diamond, "vulkan"),
-    (nets.diamond, "coreml"),
 ]
 
 
@@ -86,6 +86,9 @@ def test_every_unit_runs() -> None:
         for net, recipe in _NETS:
             torch.manual_seed(0)
             stages.run(net(), recipes.ALL[recipe](), Progress(), "//t:net", etrecord=False)
+        spec = nets.diamond()
+        modules = {name: method.module for name, method in spec.methods.items()}
+        quantize(modules, spec, recipes.coreml(), "//t:net")
         profiler.disable()
     files = {Path(file) for file, _, _ in pstats.Stats(profiler).stats}
     ran = {file.stem for file in files if file.parent.name == "etfast"}
