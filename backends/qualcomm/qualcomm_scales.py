@@ -6,7 +6,8 @@ bytes: a view of floats whose result has a scale. Here such an operator stays wi
 that what has a scale is quantized where it enters a delegate, and dequantized where it leaves it.
 
 A value that is quantized to several scales has the last one's there: it is quantized to one of them
-(`in_a_row`), and QNN changes that to the others.
+(`in_a_row`), and QNN changes that to the others. What is written into a tensor has the scale of the
+result (`in_results_scale`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from torch.fx import GraphModule
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
 # Of the same numbers in the same shape.
 _COPIES = ("alias", "clone", "contiguous", "detach", "detach_", "lift_fresh_copy")
+# They write a tensor into another one.
+_WRITERS = ("copy", "index_copy", "index_put", "scatter", "select_scatter", "slice_scatter")
 _DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
 
@@ -62,6 +65,27 @@ def in_a_row(graph: GraphModule) -> GraphModule:
                 value = graph.graph.call_function(_DEQUANTIZE, (finest, *finest.args[1:]))
             value.meta = dict(source.meta)
             other.update_arg(0, value)
+    graph.recompile()
+    return graph
+
+
+def in_results_scale(graph: GraphModule) -> GraphModule:
+    """Quantizes what is written into a tensor to the scale of the result.
+
+    QNN writes steps of another scale as they are.
+
+    Args:
+      graph: a quantized graph; it is changed.
+    """
+    for node in graph.graph.find_nodes(op="call_function", target=_DEQUANTIZE):
+        for writer in [user for user in node.users if operators.packet(user) in _WRITERS]:
+            scales = [user.args[1:] for user in writer.users if user.target is _QUANTIZE]
+            if len(scales) == 1 and scales[0] != node.args[1:]:
+                with graph.graph.inserting_before(writer):
+                    steps = graph.graph.call_function(_QUANTIZE, (node, *scales[0]))
+                    value = graph.graph.call_function(_DEQUANTIZE, (steps, *scales[0]))
+                steps.meta, value.meta = dict(node.meta), dict(node.meta)
+                writer.replace_input_with(node, value)
     graph.recompile()
     return graph
 

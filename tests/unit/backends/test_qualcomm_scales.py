@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from etlower import operators
-from qualcomm_scales import in_a_row
+from qualcomm_scales import in_a_row, in_results_scale
 from torch import Tensor
 
 QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
@@ -59,3 +59,18 @@ def test_inputs_stay_before_all_else() -> None:
     assert [node.op for node in graph.graph.nodes][:2] == ["placeholder", "placeholder"]
     for got, exact in zip(graph(*inputs), Inputs()(*inputs), strict=True):
         assert (got - exact).abs().max() < 0.11
+
+
+def test_what_is_written_has_the_results_scale() -> None:
+    class Writing(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            written = torch.ops.aten.copy(x[2:], scaled(x[2:].relu(), 0.01))
+            return scaled(scaled(x, 0.05).slice_scatter(scaled(written, 0.05), 0, 2), 0.05)
+
+    x = torch.linspace(-1, 1, 5)
+    exported = torch.export.export(Writing(), (x,), strict=True)
+    graph = in_results_scale(exported.module(check_guards=False))
+    [copy] = graph.graph.find_nodes(op="call_function", target=torch.ops.aten.copy.default)
+    steps = copy.args[1].args[0]
+    assert (copy.args[1].args[1], steps.args[1], steps.args[0].args[1]) == (0.05, 0.05, 0.01)
+    assert (graph(x) - Writing()(x)).abs().max() < 0.03
