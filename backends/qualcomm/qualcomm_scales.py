@@ -20,11 +20,11 @@ from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from torch.fx import GraphModule
 
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
+_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 # Of the same numbers in the same shape.
 _COPIES = ("alias", "clone", "contiguous", "detach", "detach_", "lift_fresh_copy")
 # They write a tensor into another one.
 _WRITERS = ("copy", "index_copy", "index_put", "scatter", "select_scatter", "slice_scatter")
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
 
 def are_mixed(node: torch.fx.Node, constants: Collection[torch.fx.Node]) -> bool:
