@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from etlower import operators
+from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from qualcomm_convolutions import (
     convolves_otherwise,
     is_outside,
@@ -229,8 +230,13 @@ def _is_number(node: Node) -> bool:
 
 
 def _puts_oddly(node: Node) -> bool:
-    """Tells whether values are added, or put at places that are not of the first dimension."""
-    return (len(node.args) > 3 and bool(node.args[3])) or None in node.args[1]
+    """Tells whether values are added, or put at places that are not of the first dimension.
+
+    Or into a tensor that others read: upstream's builder writes the result's scale on it, even
+    where the operator is refused then.
+    """
+    is_read = QCOM_QUANT_ATTRS in node.meta and len(node.args[0].users) > 1
+    return is_read or (len(node.args) > 3 and bool(node.args[3])) or None in node.args[1]
 
 
 def _is_no_picture(node: Node) -> bool:

@@ -240,16 +240,26 @@ class _Call:
 
 @contextlib.contextmanager
 def _refusing(stays: Callable[[torch.fx.Node], bool]) -> Iterator[None]:
-    """Makes upstream's check of operators refuse more: `stays`, and what it fails on itself."""
+    """Makes upstream's check of operators refuse more: `stays`, and what it fails on itself.
+
+    Upstream makes what it asks the compiler about; of what is refused, no scale stays on inputs.
+    """
     checker = qnn_partitioner.QnnOperatorSupport
     supported = checker.is_node_supported
 
     def is_node_supported(self: Any, modules: Any, node: torch.fx.Node) -> bool:
+        scales = {given: given.meta.get(QCOM_QUANT_ATTRS) for given in node.all_input_nodes}
         try:
             taken = bool(supported(self, modules, node))
         except qualcomm_compiler.FAILURES:
-            return False
-        return taken and not (node.op == "call_function" and stays(node))
+            taken = False
+        if taken and not (node.op == "call_function" and stays(node)):
+            return True
+        for given, scale in scales.items():
+            given.meta.pop(QCOM_QUANT_ATTRS, None)
+            if scale is not None:
+                given.meta[QCOM_QUANT_ATTRS] = scale
+        return False
 
     checker.is_node_supported = is_node_supported
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -37,8 +37,23 @@ def leave_out_passes() -> None:
     _passes.LayoutTransform.layout_type[0] = ("", "")
     columns = _passes.DecomposeColIm
     columns.call = _of_blocks(columns.call)
+    redundancy = _passes.RemoveRedundancy
+    redundancy._same_shape_condition = _but_results(redundancy._same_shape_condition)
     integers = _passes.I64toI32
     integers._preserve_output_dtype = _of_each_result(integers._preserve_output_dtype)
+
+
+def _but_results(inner: Callable[[Any, Node], bool]) -> Callable[[Any, Node], bool]:
+    """Keeps the copy that is a method's result where a part reads the input or weight as well."""
+
+    def is_redundant(self: Any, node: Node) -> bool:
+        is_result = any(user.op == "output" for user in node.users)
+        copied = node.args[0]
+        if is_result and isinstance(copied, Node) and copied.op == "placeholder":
+            return False
+        return inner(self, node)
+
+    return is_redundant
 
 
 def without_places(graph: GraphModule) -> GraphModule:

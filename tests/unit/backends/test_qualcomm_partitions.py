@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import qualcomm_differences
 import qualcomm_partitioner
@@ -10,7 +12,12 @@ import qualcomm_passes
 import torch
 from etbuild import BuildError, LowerAgain
 from etlower import partition_tags
-from executorch.backends.qualcomm.utils.constants import QCOM_BYPASS_NODE
+from executorch.backends.qualcomm import _passes
+from executorch.backends.qualcomm.partition import qnn_partitioner
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_BYPASS_NODE,
+    QCOM_QUANT_ATTRS,
+)
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
@@ -49,6 +56,68 @@ def test_partitions_make_their_weights(given: list[str]) -> None:
         assert {weight, weight.args[1]} < set(partition.nodes)
         assert all(node.meta[QCOM_BYPASS_NODE] for node in (weight, weight.args[1]))
     assert nodes["first"].args[0].name == "x"
+
+
+@pytest.mark.parametrize("is_result", [True, False])
+def test_the_copy_of_a_weight_that_is_a_result_stays(is_result: bool) -> None:
+    """A part has the weight, and its output would be the weight itself."""
+    qualcomm_passes.leave_out_passes()
+    graph = Graph()
+    x, weight = graph.placeholder("x"), graph.placeholder("weight")
+    x.meta["val"] = weight.meta["val"] = torch.empty(1, 4)
+    copy = graph.call_function(exir_ops.edge.aten.repeat.default, (weight, [1, 1]))
+    copy.meta["val"] = torch.empty(1, 4)
+    product = graph.call_function(exir_ops.edge.aten.mul.Tensor, (x, weight if is_result else copy))
+    graph.output((product, copy) if is_result else (product,))
+    _passes.RemoveRedundancy()._remove(GraphModule(nn.Module(), graph))
+    assert [node.name for node in graph.nodes if node.op == "call_function"] == [
+        *(["aten_repeat_default"] if is_result else []),
+        "aten_mul_tensor",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("says", "stays"), [(True, True), (False, False), (RuntimeError("no"), False)]
+)
+def test_what_is_refused_leaves_no_scale(
+    says: Any, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Upstream asks the compiler about an operator whose input has the scale of its result."""
+    graph = Graph()
+    x = graph.placeholder("x")
+    node = graph.call_function(exir_ops.edge.aten.relu.default, (x,))
+    x.meta[QCOM_QUANT_ATTRS] = {"scale": 0.5}
+
+    def supported(self: Any, modules: Any, node: Node) -> bool:
+        x.meta[QCOM_QUANT_ATTRS] = {"scale": 0.1}
+        if isinstance(says, Exception):
+            raise says
+        return bool(says)
+
+    checker = qnn_partitioner.QnnOperatorSupport
+    monkeypatch.setattr(checker, "is_node_supported", supported)
+    with qualcomm_partitioner._refusing(lambda node: stays):
+        assert not checker.is_node_supported(None, {}, node)
+    assert x.meta[QCOM_QUANT_ATTRS] == {"scale": 0.5}
+    if says is True:
+        with qualcomm_partitioner._refusing(lambda node: False):
+            assert checker.is_node_supported(None, {}, node)
+        assert x.meta[QCOM_QUANT_ATTRS] == {"scale": 0.1}
+
+
+@pytest.mark.parametrize(("readers", "scaled"), [(1, True), (2, True), (2, False)])
+def test_what_others_read_is_not_written_into(readers: int, scaled: bool) -> None:
+    """Else they would read it in the scale of what is written."""
+    graph = Graph()
+    x, places, rows = (graph.placeholder(name) for name in ("x", "places", "rows"))
+    x.meta["val"], places.meta["val"] = torch.empty(5, 3), torch.zeros(2, dtype=torch.int32)
+    rows.meta["val"] = torch.empty(2, 3)
+    put = graph.call_function(exir_ops.edge.aten.index_put.default, (x, [places], rows))
+    put.meta["val"] = torch.empty(5, 3)
+    if scaled:
+        put.meta[QCOM_QUANT_ATTRS] = {"scale": 0.1}
+    graph.output((put, *[x] * (readers - 1)))
+    assert qualcomm_differences.is_computed_otherwise(put) == (readers > 1 and scaled)
 
 
 def test_places_have_32_bits() -> None:
