@@ -65,9 +65,6 @@ def int8_dynamic(ctx: RecipeContext) -> ExportRecipe:
     No version of Vulkan's runtime has an operator for it: ExecuTorch's own kernels quantize the
     activations, and the GPU multiplies floats. Slower than int8_weight_only, and no smaller.
     """
-    # Registers the kernels that quantize.
-    import executorch.kernels.quantized  # noqa: F401
-
     return _made(ctx, "vulkan_int8_dynamic", quantized={"is_dynamic": True, "weight_bits": 8})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Set
 from operator import attrgetter
 from typing import Any
@@ -163,6 +164,8 @@ def _quantize_module(
     # Some backends want weights as they were, with the operators that quantize them. Upstream's
     # QuantizationRecipe has no field for it; a recipe of theirs may have.
     fold = getattr(quantization, "fold_quantize", True)
+    # Registers kernels of what no part takes, for instance of results that follow from weights.
+    importlib.import_module("executorch.kernels.quantized")
     with size_questions.answered_for_all(module_of_graph.graph):
         module_of_graph = _passed(module_of_graph, quantization.pre_convert_passes)
         converted = convert_pt2e(module_of_graph, fold_quantize=fold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,27 @@ class Eager(Quantizer):
 
     def validate(self, model: torch.fx.GraphModule) -> None:
         pass
+
+
+class Plus(torch.nn.Module):
+    """A result that follows from a weight alone: no part takes its scales."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * self.weight, self.weight + 1
+
+
+def test_kernels_that_quantize_are_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream asks for them when a program is written, whoever made the quantizer."""
+    monkeypatch.delitem(sys.modules, "executorch.kernels.quantized", raising=False)
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(False)]))
+    net = Plus()
+    spec = ModelSpec({"forward": Method(net, (torch.ones(2, 4),))})
+    quantize({"forward": net}, spec, recipe, "//:net")
+    assert "executorch.kernels.quantized" in sys.modules
 
 
 class Masked(torch.nn.Module):
