@@ -345,7 +345,6 @@ MORE = [
 
 # Lowered again by upstream's own functions in `bazel test //...`; `bazel test //tests:release` does it with all.
 TWICE_OFTEN = [
-    "conv_arm_ethos_u85_int8",
     "conv_coreml_fp16",
     "conv_mlx_fp32",
     "conv_portable_fp32",

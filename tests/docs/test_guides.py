@@ -113,7 +113,7 @@ def test_the_page_of_upgrades_works(player: Player) -> None:
         player.play(_UPGRADE_PAGE)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("page", _LONG)
 def test_the_pages_targets_are_correct(page: str, player: Player) -> None:
     """All that the page's files declare, up to the analysis, but what it shows to be wrong."""

@@ -105,7 +105,7 @@ def compared(
         return compare.all({"forward": outputs}, {"forward": [inputs]})["forward"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.release
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.name}, {f.stage}, {f.module}")
 def test_fault_is_named(fault: Fault) -> None:
     net, inputs = made(fault.net)

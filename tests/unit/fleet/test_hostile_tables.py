@@ -65,7 +65,7 @@ def test_mutated_tables(tmp_path: Path) -> None:
     variants = [Variant(program=f"p{n}", conditions=(c,)) for n, c in enumerate(conditions)]
     variants.append(Variant(program="rest"))
     read = 0
-    for _ in range(3000):
+    for _ in range(600):
         path.write_text(json.dumps(mutated(chance)), encoding="utf-8")
         try:
             table = devices.read(path)
@@ -82,7 +82,7 @@ def test_mutated_tables(tmp_path: Path) -> None:
             play.read(configuration("//:p", groups, table))
         except BuildError as error:
             assert error.what.startswith("//:p: ")
-    assert 100 < read < 2900
+    assert 20 < read < 580
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"devices": ' + "[" * 100_000, "\ufeff{}", "NaN"])
