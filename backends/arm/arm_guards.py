@@ -21,6 +21,7 @@ from typing import Any
 
 import arm_results
 import torch
+import vgf_results
 from etbuild import BuildError, LowerAgain
 from etlower import exchanged, kernels, operators
 from etlower.refusals import Refusals, Snapshot
@@ -362,6 +363,8 @@ def fit_exchanged(partitioner: Any) -> None:
             result = inner(program)
         exchanged.fit(result.tagged_exported_program, min_rank=int(is_vgf))
         arm_results.give_once(result.tagged_exported_program)
+        if is_vgf:
+            vgf_results.compute_outside(result.tagged_exported_program)
         return result
 
     partitioner.partition = partition

@@ -20,9 +20,11 @@ from typing import Any
 
 import arm_guards
 import arm_partitions
+import arm_places
 import arm_scores
 import torch
 from arm_estimates import keep_estimates
+from arm_negations import keep_scales
 from etbuild import BuildError, RecipeContext, fold_constants, static_shapes, write_out
 from etbuild.exact import write_out_before_quantization
 from etbuild.recipes import static_captured
@@ -109,6 +111,7 @@ def _made(
     """
     arm_guards.install()
     arm_partitions.install()
+    arm_places.install()
     try:
         recipe = ExportRecipe.get_recipe(kind, **values)
     except ValueError as error:
@@ -127,6 +130,7 @@ def _made(
             store_single_numbers,
             _static_constants,
         ]
+        recipe.quantization_recipe.post_convert_passes = [keep_scales]
         for quantizer in recipe.quantization_recipe.quantizers:
             # No compiler takes it, and its scale (1.5.1) ends at 1, where values may be larger.
             quantizer.set_node_target(torch.ops.aten.grid_sampler.default, None)

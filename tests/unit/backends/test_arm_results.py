@@ -1,0 +1,114 @@
+"""Arm's recipes: results in scales of their own, of 64-bit places, and equal to what is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import arm_negations
+import arm_recipes
+import pytest
+import torch
+import torch.nn.functional as F
+from etbuild import Method, ModelSpec, Options, RecipeContext
+from etlower import operators, partition_tags, stages
+from etlower.progress import Progress
+from executorch.exir import to_edge
+from torch import nn
+from torch.fx import Graph, GraphModule
+
+_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
+_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
+
+
+def _db(got: torch.Tensor, expected: torch.Tensor) -> float:
+    noise = (got - expected).square().sum()
+    return float(10 * torch.log10(expected.square().sum() / noise))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "mirrored"),
+    [
+        (torch.int8, (0.05, -8, -128, 127), (0.05, 7, -128, 127)),
+        (torch.int16, (0.05, 0, -32768, 32767), (0.05, 0, -32768, 32767)),
+    ],
+)
+@pytest.mark.parametrize("is_other", [True, False])
+def test_negations_have_the_scale_of_what_they_negate(
+    dtype: torch.dtype, given: tuple[Any, ...], mirrored: tuple[Any, ...], is_other: bool
+) -> None:
+    """TOSA's operator changes none."""
+    own = (0.3, 3, *given[2:], dtype) if is_other else (*given, dtype)
+    graph = Graph()
+    steps = graph.placeholder("steps")
+    value = graph.call_function(_DEQUANTIZE, (steps, *given, dtype))
+    negation = graph.call_function(torch.ops.aten.neg.default, (value,))
+    quantized = graph.call_function(_QUANTIZE, (negation, *own))
+    graph.output(graph.call_function(_DEQUANTIZE, (quantized, *own)))
+    module = arm_negations.keep_scales(GraphModule(nn.Module(), graph))
+    x = torch.randint(*given[2:], (100,), dtype=dtype)
+    expected = -(x.double() - given[1]) * given[0]
+    got = module(x).double()
+    assert (got - expected.clamp(got.min(), got.max())).abs().max() <= own[0] / 2 + 1e-3
+    [first] = negation.users
+    assert first.args[1:] == ((*mirrored, dtype) if is_other else own)
+
+
+class Places(nn.Module):
+    """Functions whose places or classes have 64 bits, some of them given by floats instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.register_buffer("rows", torch.tensor([3, 0]))
+        self.register_buffer("classes", torch.tensor([1, 2, 0, 3, 5]))
+        self.register_buffer("shares", torch.rand(5, 6).softmax(1))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = self.layer(x)
+        return (
+            y.index_fill(0, self.rows, 0.4),
+            y.index_copy(0, self.rows, x[:2]),
+            torch.take(y, self.rows),
+            F.cross_entropy(y, self.classes),
+            F.cross_entropy(y, self.shares),
+            F.nll_loss(y, self.classes, reduction="none"),
+            F.multi_margin_loss(y, self.classes),
+        )
+
+
+def test_places_have_64_bits() -> None:
+    """Upstream narrows them, and torch refuses the operator during calibration."""
+    torch.manual_seed(0)
+    net, inputs = Places().eval(), (torch.randn(5, 6),)
+    quantized: dict[str, Any] = {}
+    recipe = arm_recipes.tosa_int8(RecipeContext(Options({}, "//:r"), "//:r"))
+    watch = stages.Watch(quantized=quantized.update)
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    with torch.no_grad():
+        pairs = zip(quantized["forward"](*inputs), net(*inputs), strict=True)
+        assert [n for n, (got, want) in enumerate(pairs) if _db(got, want) < 25] == []
+
+
+class Same(nn.Module):
+    """Results that are equal to the input, by what does not look like it; and others."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        alike = F.max_pool2d(x, 1), F.avg_pool2d(x, 1), F.max_pool2d(F.avg_pool2d(x, 1), 1)
+        return (*alike, F.relu(x), F.avg_pool2d(F.relu(x), 1), x.clamp(-1, 1))
+
+
+def test_results_that_equal_what_is_given() -> None:
+    """VGF's converter drops what gives them, and nothing writes the result."""
+    program = to_edge(torch.export.export(Same(), (torch.randn(1, 2, 4, 4),))).exported_program()
+    recipe = arm_recipes.vgf_fp(RecipeContext(Options({}, "//:r"), "//:r"))
+    [partitioner] = recipe.lowering_recipe.partitioners
+    tagged = partitioner.partition(program).tagged_exported_program
+    tagged.graph.lint()
+    [output] = tagged.graph.find_nodes(op="output")
+    taken = [operators.packet(n) for n in output.args[0] if partition_tags.of(n) is not None]
+    assert sorted(taken) == ["clamp", "relu"]
+    assert len(output.args[0]) == 6
+    x = torch.randn(1, 2, 4, 4)
+    for got, want in zip(tagged.module(check_guards=False)(x), Same()(x), strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
