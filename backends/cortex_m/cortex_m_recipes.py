@@ -85,8 +85,8 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
 
 
 def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Writes out activations that are part of no layer's kernel, and the strides of windows."""
-    write_out_before_quantization(graph, "hard_sigmoid", "window_strides")
+    """Writes out activations that are part of no layer's kernel or name no bound, and steps."""
+    write_out_before_quantization(graph, "hard_sigmoid", "hardtanh", "window_strides")
     return graph
 
 

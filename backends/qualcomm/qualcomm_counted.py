@@ -47,10 +47,11 @@ def is_counted_otherwise(node: Node) -> bool:
         # The compiler never ends on a single number.
         return bool(node.args[0].meta["val"].numel() == 1)
     if packet == "_softmax":
-        # It is computed in steps of 1/256, whatever its scale.
+        # It is computed in steps of 1/256 from 0 on, whatever its scale.
         scale = node.meta[QCOM_QUANT_ATTRS]
+        is_small = scale[QCOM_SCALE] * _BYTE < _LEAST_PROBABLE
         is_narrow = scale[QCOM_QUANT_MAX] <= _BYTE
-        return bool(is_narrow and scale[QCOM_SCALE] * _BYTE < _LEAST_PROBABLE)
+        return bool(is_narrow and (is_small or scale[QCOM_ZERO_POINT] != 0))
     if packet == "log":
         # In steps that are denormal in 16-bit floats it is the end of the scale for all numbers.
         least = torch.finfo(torch.float16).smallest_normal

@@ -36,8 +36,11 @@ def are_mixed(node: torch.fx.Node, constants: Collection[torch.fx.Node]) -> bool
     """
     if not _is_float(node) or node in constants:
         return False
-    given = [n for n in node.all_input_nodes if _is_float(n) and n not in constants]
-    return any(_has_scale(n) != _has_scale(node) for n in given)
+    given = [n for n in node.all_input_nodes if _is_float(n)]
+    if any(_has_scale(n) != _has_scale(node) for n in given if n not in constants):
+        return True
+    # Numbers that a padding or a comparison is made of.
+    return not _has_scale(node) and any(map(_has_scale, given))
 
 
 def in_a_row(graph: GraphModule) -> GraphModule:

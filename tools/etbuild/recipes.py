@@ -159,16 +159,27 @@ def static_captured(label: str, backend: str) -> Callable[[GraphModule], GraphMo
       backend: its name, for messages.
 
     Returns:
-      The pass: raises BuildError for a graph with inputs of sizes that vary.
+      The pass: raises BuildError for a graph with inputs, or results of operators, of sizes that
+      vary.
     """
 
     def check(graph: GraphModule) -> GraphModule:
-        inputs = (node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder"))
-        sizes = (size for value in inputs for size in getattr(value, "shape", ()))
-        if any(not isinstance(size, int) for size in sizes):
+        for node in graph.graph.nodes:
+            value = node.meta.get("val")
+            tensors = value if isinstance(value, tuple | list) else [value]
+            sizes = [size for each in tensors for size in getattr(each, "shape", ())]
+            if all(isinstance(size, int) for size in sizes):
+                continue
+            if node.op == "placeholder":
+                raise BuildError(
+                    f"{label}: a method has dynamic shapes, and {backend} takes static ones only.",
+                    "Give the model methods of fixed sizes (without dynamic_shapes).",
+                )
             raise BuildError(
-                f"{label}: a method has dynamic shapes, and {backend} takes static ones only.",
-                "Give the model methods of fixed sizes (without dynamic_shapes).",
+                f"{label}: a method calls {node.target}, whose result's size follows from values, "
+                f"and {backend} takes static sizes only.",
+                "Use operators that keep their sizes (torch.where with three arguments, products "
+                "with a mask), or move that part out of the model.",
             )
         return graph
 

@@ -350,8 +350,8 @@ def explain_values(error: Exception, label: str, what: str = "the model") -> Non
 
 def _own_line(error: Exception) -> str:
     """The innermost line of the model's code in an error's trace: ", net.py:12"."""
-    ours = (os.path.dirname(__file__), size_questions.__file__)
-    others = ("site-packages", *ours, os.path.dirname(os.__file__))
+    tools = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    others = ("site-packages", f"{tools}{os.sep}", os.path.dirname(os.__file__))
     # Dynamo runs no code of the model's, and notes where it was.
     frames = [
         *traceback.extract_tb(error.__traceback__),

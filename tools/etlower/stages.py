@@ -137,7 +137,11 @@ def _run(
         if StageType.SOURCE_TRANSFORM in requested:
             modules = transform_sources(modules, recipe, label, watch.noted)
         if StageType.QUANTIZE in requested:
-            modules = quantize(modules, spec, recipe, label, watch.noted)
+            try:
+                modules = quantize(modules, spec, recipe, label, watch.noted)
+            except Exception as error:
+                explain_values(error, label)
+                raise
     if any(module is not spec.methods[name].module for name, module in modules.items()):
         watch.quantized(modules)
     with progress.stage("export"), upstream_passes.explained(label):

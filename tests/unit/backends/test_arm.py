@@ -63,6 +63,20 @@ def test_dynamic_shapes_are_refused_before_the_quantizer(kind: str) -> None:
         refuse(program.module(check_guards=False))
 
 
+def test_sizes_that_follow_from_values_are_refused_before_the_quantizer() -> None:
+    """Inputs have static sizes; an operator's results, one or several, do not."""
+    recipe = arm_recipes.tosa_int8(RecipeContext(Options({}), "//:r"))
+    [refuse, *_] = recipe.quantization_recipe.pre_prepare_passes
+
+    class Chosen(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return torch.where(x > 0)
+
+    program = torch.export.export(Chosen(), (torch.randn(2, 4),))
+    with pytest.raises(BuildError, match=r"calls aten\.\w+.\w+, whose result's size follows from"):
+        refuse(program.module(check_guards=False))
+
+
 @pytest.mark.parametrize("accumulate", [False, True])
 def test_sums_by_place_stay(accumulate: bool) -> None:
     """Upstream gathers, adds and scatters: of two values for one place, the sum has one."""

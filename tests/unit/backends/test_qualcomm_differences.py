@@ -15,6 +15,7 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_QUANT_ATTRS,
     QCOM_QUANT_MAX,
     QCOM_SCALE,
+    QCOM_ZERO_POINT,
 )
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.delegate import executorch_call_delegate
@@ -24,6 +25,7 @@ from qualcomm_differences import becomes_whole, is_computed_otherwise
 from qualcomm_floats import OneZero, RoundedResults
 from qualcomm_quantizer import enlarge_scales
 from qualcomm_refusals import for_qnn
+from qualcomm_scales import are_mixed
 from torch.fx import Node
 from torchao.quantization.pt2e import (
     DerivedObserverOrFakeQuantize,
@@ -326,6 +328,39 @@ def test_logarithms_in_fine_steps(width: float, differs: bool) -> None:
     [node] = with_scales(torch.log, 65535, PICTURE)
     node.meta[QCOM_QUANT_ATTRS][QCOM_SCALE] = width / 65535
     assert is_counted_otherwise(node) == differs
+
+
+@pytest.mark.parametrize(
+    ("width", "scale", "zero_point", "differs"),
+    [
+        (255, 1 / 256, 0, False),
+        (255, 1 / 256, 85, True),
+        (255, 1 / 9000, 0, True),
+        (65535, 1 / 256, 85, False),
+    ],
+)
+def test_softmax_of_8_bits_starts_at_zero(
+    width: int, scale: float, zero_point: int, differs: bool
+) -> None:
+    [node] = with_scales(lambda x: x.softmax(-1), width, PICTURE)
+    node.meta[QCOM_QUANT_ATTRS] |= {QCOM_SCALE: scale, QCOM_ZERO_POINT: zero_point}
+    assert is_counted_otherwise(node) == differs
+
+
+@pytest.mark.parametrize(
+    ("scaled", "is_mixed"), [((), False), (("number",), True), (("number", "sum"), False)]
+)
+def test_numbers_with_a_scale_meet_no_floats(scaled: tuple[str, ...], is_mixed: bool) -> None:
+    """Their bytes would count as floats; a number without one gets that of the sum."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    number = graph.call_function(ops.edge.aten.full.default, ([2], 0.3))
+    joined = graph.call_function(ops.edge.aten.cat.default, ([x, number],))
+    for name, node in (("x", x), ("number", number), ("sum", joined)):
+        node.meta["val"] = torch.empty(2)
+        if name in scaled or (name == "x" and "sum" in scaled):
+            node.meta[QCOM_QUANT_ATTRS] = {}
+    assert are_mixed(joined, {number}) == is_mixed
 
 
 class Observed(torch.nn.Module):
