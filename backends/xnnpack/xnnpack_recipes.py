@@ -28,6 +28,7 @@ from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.export import ExportRecipe
 from xnnpack_partitioner import GuardedXnnpackPartitioner
 from xnnpack_quantizer import Quantizer, split_dynamic
+from xnnpack_scales import keep_scales
 from xnnpack_weights import own_layouts
 
 # Settings of the quantizers of upstream's recipes, of which ours take more in dynamic ones.
@@ -125,8 +126,8 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         folds = [] if ctx.qat else [fold_constants]
         biases = [] if _PT2E[kind]["is_dynamic"] else [own_biases, own_row_weights]
         recipe.quantization_recipe.pre_prepare_passes = [*folds, *biases]
-        if _PT2E[kind]["is_dynamic"]:
-            recipe.quantization_recipe.post_convert_passes = [split_dynamic]
+        converted = split_dynamic if _PT2E[kind]["is_dynamic"] else keep_scales
+        recipe.quantization_recipe.post_convert_passes = [converted]
     exact = write_out(*ctx.exact("addmm", "gelu"), "hardtanh")
     recipe.aten_transform_passes = [*(recipe.aten_transform_passes or []), exact, own_layouts]
     if ctx.options.boolean("share_mutable_buffers", default=False):

@@ -20,6 +20,17 @@ _SIZES = (int, torch.SymInt, torch.SymFloat, torch.SymBool)
 # Operators whose results hold the elements of their inputs.
 MOVING = frozenset(
     (
+        *(
+            "adjoint",
+            "mH",
+            "mT",
+            "matrix_H",
+            "moveaxis",
+            "numpy_T",
+            "ravel",
+            "reshape_as",
+            "swapdims",
+        ),
         *("alias", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous", "detach"),
         *("expand", "expand_as", "flatten", "flip", "gather", "hstack", "index", "index_select"),
         *("lift_fresh", "lift_fresh_copy"),

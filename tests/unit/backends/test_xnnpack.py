@@ -43,6 +43,26 @@ def outputs(
     return Runtime.get().load_program(program).load_method("forward").execute(inputs)
 
 
+class Moved(torch.nn.Module):
+    """Values that are moved, by one operator or several, and joined with others of a wider scale."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        small, large = x * 0.2, x * 3
+        return (
+            torch.cat([small.T, large]),
+            torch.cat([small.ravel().flatten(), large.flatten()]),
+            torch.cat([small.reshape(6, 6).mT.swapdims(0, 1), large]),
+        )
+
+
+def test_moved_values_keep_their_scale(tmp_path: Path) -> None:
+    """XNNPACK's runtime refuses a permutation to another one."""
+    x = torch.linspace(-1, 1, 36).reshape(6, 6)
+    got = outputs(Moved(), (x,), "int8_static_per_channel", tmp_path)
+    for value, want in zip(got, Moved()(x), strict=True):
+        assert (value - want).abs().max() < 0.02
+
+
 class SlicedWeight(torch.nn.Module):
     """A convolution, and a linear layer over its input's columns of one slice of its weight."""
 
