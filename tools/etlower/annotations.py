@@ -38,7 +38,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
     SharedQuantizationSpec,
 )
 
-from etlower import written_state
+from etlower import fixed_scales, written_state
 from etlower.operators import MOVING
 
 # Operators that write a number of the model.
@@ -100,7 +100,8 @@ class FloatsOnly(Quantizer):
         for node in model.graph.nodes:
             is_mixed = _is_mixed(node) or _is_any_in(node, doubles)
             removed |= drop(node, _of_integers)
-            if is_mixed or _is_any_in(node, hidden) or _is_unfit(node, reached) or _is_empty(node):
+            is_hidden = _is_any_in(node, hidden) or fixed_scales.are_joined(node)
+            if is_mixed or is_hidden or _is_unfit(node, reached) or _is_empty(node):
                 removed |= drop(node)
         drop_references(model, removed)
         self._then(model)

@@ -104,6 +104,11 @@ NETS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "comparisons": (Chosen(), PICTURE),
     "bounds behind a table": (Applied(lambda x: x.abs().sqrt().clamp(-0.3, 1.1)), PICTURE),
     "a number written into": (Applied(filled), PICTURE),
+    "a fixed scale beside another": (
+        Applied(lambda x: torch.cat([x.softmax(-1).flatten(), (x * 9).flatten()])),
+        PICTURE,
+    ),
+    "bounds by default": (Applied(lambda x: F.hardtanh(x * 3, inplace=True) + 1), PICTURE),
     "negative padding": (Applied(lambda x: F.pad(x, (-1, 3)) - 1), PICTURE),
 }
 

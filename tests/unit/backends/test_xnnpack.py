@@ -44,7 +44,7 @@ def outputs(
 
 
 class Moved(torch.nn.Module):
-    """Values that are moved, by one operator or several, and joined with others of a wider scale."""
+    """Values that are moved, by one operator or several, and joined with wider ones."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         small, large = x * 0.2, x * 3
