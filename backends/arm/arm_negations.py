@@ -7,8 +7,8 @@ converter (ExecuTorch 1.5.1) then takes the steps of one scale for those of the 
 from __future__ import annotations
 
 import torch
-from etlower import operators, rescaling
-from torch.fx import GraphModule, Node
+from etlower import rescaling
+from torch.fx import GraphModule
 
 
 def keep_scales(graph: GraphModule) -> GraphModule:
@@ -17,15 +17,13 @@ def keep_scales(graph: GraphModule) -> GraphModule:
     Args:
       graph: a quantized graph; it is changed.
     """
+    return rescaling.keep(graph, {"neg"}, _of_result)
 
-    def of_result(node: Node, given: rescaling.Scale) -> rescaling.Scale | None:
-        if operators.packet(node) != "neg":
-            return None
-        scale, zero_point, low, high, dtype = given
-        if all(user.args[1:2] == (scale,) for user in node.users):
-            return None
-        # TOSA has no zero points but for 8 bits.
-        mirrored = low + high - zero_point if dtype == torch.int8 else 0
-        return scale, mirrored, low, high, dtype
 
-    return rescaling.keep(graph, of_result)
+def _of_result(given: rescaling.Scale, own: rescaling.Scale) -> rescaling.Scale:
+    scale, zero_point, low, high, dtype = given
+    if scale == own[0]:
+        return own
+    # TOSA has no zero points but for 8 bits.
+    mirrored = low + high - zero_point if dtype == torch.int8 else 0
+    return scale, mirrored, low, high, dtype

@@ -28,8 +28,6 @@ _KEEPING = frozenset(
         *("squeeze_copy", "sum", "unsqueeze_copy", "view_copy"),
     }
 )
-# They write their second tensor into the first one.
-_WRITING = frozenset({"copy", "select_scatter", "slice_scatter"})
 _PERMUTING = frozenset({"permute_copy", "transpose_copy"})
 _PADDING = frozenset({"constant_pad_nd", "pad"})
 _SPLITTING = frozenset({"split_copy", "split_with_sizes_copy"})
@@ -166,8 +164,7 @@ def _source(node: Node) -> Node | None:
         return node.args[0][0]  # type: ignore[no-any-return]
     if not node.args or not isinstance(node.args[0], Node):
         return None
-    is_written = packet in _WRITING and isinstance(node.args[1], Node)
-    source: Node = node.args[1] if is_written else node.args[0]
+    source: Node = node.args[0]
     value, given = node.meta["val"], source.meta.get("val")
     if not isinstance(value, torch.Tensor) or not isinstance(given, torch.Tensor):
         return None
@@ -184,4 +181,4 @@ def _source(node: Node) -> Node | None:
         return source if moved == sorted(moved) else None
     if packet in _PADDING:
         return source if not any(node.args[1]) else None
-    return source if packet in _KEEPING | _WRITING else None
+    return source if packet in _KEEPING else None

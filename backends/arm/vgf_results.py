@@ -7,7 +7,7 @@ that nothing writes. Which they are is seen by computing the part of random numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -27,39 +27,39 @@ def compute_outside(program: ExportedProgram) -> None:
     Args:
       program: whose nodes have the tags of their partitions; is changed.
     """
-    while nodes := _equal(program.graph):
-        for node in nodes:
-            copy = _copied(node, {})
-            for user in partition_tags.readers_outside(node):
-                user.replace_input_with(node, copy)
-            program.graph_signature.replace_all_uses(node.name, copy.name)
-        program.graph.eliminate_dead_code()
+    graph = program.graph
+    for tag in sorted({partition_tags.of(node) or "" for node in graph.nodes} - {""}):
+        while nodes := _equal(part := _part(graph, tag)):
+            is_scaled = any(operators.packet(node) == f"de{_QUANTIZE}" for node in part)
+            for node in nodes:
+                copy = _copied(node, is_scaled, {})
+                for user in partition_tags.readers_outside(node):
+                    user.replace_input_with(node, copy)
+                program.graph_signature.replace_all_uses(node.name, copy.name)
+            graph.eliminate_dead_code()
     program.graph_module.recompile()
 
 
-def _equal(graph: Graph) -> list[Node]:
-    """Results whose values a part has already, of the first part that has some."""
-    parts: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        tag = partition_tags.of(node)
-        if tag is not None and node.op == "call_function":
-            parts.setdefault(tag, []).append(node)
-    for part in parts.values():
-        own = set(part)
-        given = dict.fromkeys(n for node in part for n in node.all_input_nodes if n not in own)
-        results = [node for node in part if _is_result(node)]
-        forms = [_form(node) for node in [*(n for n in given if _is_input(n)), *results]]
-        if not any(forms.count(_form(node)) > 1 for node in results):
-            continue
-        values = _computed(part, given)
-        found, seen = [], [values[n] for n in given if _is_input(n) and n in values]
-        for node in results:
-            if node in values and any(_same(values[node], other) for other in seen):
-                found.append(node)
-            seen += [values[node]] if node in values else []
-        if found:
-            return found
-    return []
+def _part(graph: Graph, tag: str) -> list[Node]:
+    calls = (node for node in graph.nodes if node.op == "call_function")
+    return [node for node in calls if partition_tags.of(node) == tag]
+
+
+def _equal(part: Sequence[Node]) -> list[Node]:
+    """Results whose values a part has already."""
+    own = set(part)
+    given = dict.fromkeys(n for node in part for n in node.all_input_nodes if n not in own)
+    inputs, results = [*filter(_is_input, given)], [*filter(_is_result, part)]
+    forms = [_form(node) for node in (*inputs, *results)]
+    if not any(forms.count(_form(node)) > 1 for node in results):
+        return []
+    values = _computed(part, given)
+    found, seen = [], [values[node] for node in inputs]
+    for node in (node for node in results if node in values):
+        if any(_same(values[node], other) for other in seen):
+            found.append(node)
+        seen.append(values[node])
+    return found
 
 
 def _is_result(node: Node) -> bool:
@@ -107,27 +107,26 @@ def _random(node: Node, chance: torch.Generator) -> Any:
     return torch.randint(low, high, value.shape, generator=chance).to(value.dtype)
 
 
-def _copied(node: Node, copies: dict[Node, Node]) -> Node:
-    """Copies a call out of its part, with what it reads up to what a part can have as results."""
+def _copied(node: Node, is_scaled: bool, copies: dict[Node, Node]) -> Node:
+    """Copies a call out of its part, with what it reads up to what a part can have as results.
+
+    Args:
+      node: the call.
+      is_scaled: whether the part's results are steps of a scale, not the fractions they stand for.
+      copies: those that were made.
+    """
     if node in copies:
         return copies[node]
     tag = partition_tags.of(node)
 
     def source(given: Node) -> Node:
         is_own = given.op == "call_function" and partition_tags.of(given) == tag
-        return _copied(given, copies) if is_own and not _can_be_result(given) else given
+        is_whole = isinstance(given.meta.get("val"), torch.Tensor)
+        can_be_result = is_whole and (operators.packet(given) == _QUANTIZE or not is_scaled)
+        return _copied(given, is_scaled, copies) if is_own and not can_be_result else given
 
     args, kwargs = map_arg((node.args, dict(node.kwargs)), source)
     with node.graph.inserting_after(node):
         copies[node] = node.graph.call_function(node.target, args, kwargs)  # type: ignore[arg-type]
     copies[node].meta = partition_tags.without(node)
     return copies[node]
-
-
-def _can_be_result(node: Node) -> bool:
-    """Tells of a call whether it gives one tensor, and not the fractions that steps stand for."""
-    if not isinstance(node.meta.get("val"), torch.Tensor):
-        return False
-    part = [n for n in node.graph.nodes if partition_tags.of(n) == partition_tags.of(node)]
-    called = {operators.packet(n) for n in part}
-    return operators.packet(node) == _QUANTIZE or f"de{_QUANTIZE}" not in called

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import torch
-from etlower import operators
+from etlower import operators, rescaling
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from torch.fx import GraphModule
 
@@ -85,9 +85,7 @@ def in_results_scale(graph: GraphModule) -> GraphModule:
             scales = [user.args[1:] for user in writer.users if user.target is _QUANTIZE]
             if len(scales) == 1 and scales[0] != node.args[1:]:
                 with graph.graph.inserting_before(writer):
-                    steps = graph.graph.call_function(_QUANTIZE, (node, *scales[0]))
-                    value = graph.graph.call_function(_DEQUANTIZE, (steps, *scales[0]))
-                steps.meta, value.meta = dict(node.meta), dict(node.meta)
+                    value = rescaling.rounded(node, scales[0])
                 writer.replace_input_with(node, value)
     graph.recompile()
     return graph

@@ -19,6 +19,4 @@ def keep_scales(graph: GraphModule) -> GraphModule:
     Args:
       graph: a quantized graph; it is changed.
     """
-    return rescaling.keep(
-        graph, lambda node, given: given if operators.packet(node) in _MOVING else None
-    )
+    return rescaling.keep(graph, _MOVING, lambda given, _: given)

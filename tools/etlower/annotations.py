@@ -100,8 +100,8 @@ class FloatsOnly(Quantizer):
         for node in model.graph.nodes:
             is_mixed = _is_mixed(node) or _is_any_in(node, doubles)
             removed |= drop(node, _of_integers)
-            is_hidden = _is_any_in(node, hidden) or fixed_scales.are_joined(node)
-            if is_mixed or is_hidden or _is_unfit(node, reached) or _is_empty(node):
+            is_unfit = _is_unfit(node, reached) or fixed_scales.are_joined(node)
+            if is_mixed or _is_any_in(node, hidden) or is_unfit or _is_empty(node):
                 removed |= drop(node)
         drop_references(model, removed)
         self._then(model)

@@ -6,11 +6,13 @@ the input first, and from there to its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+
+from etlower import operators
 
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
 _DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
@@ -18,34 +20,47 @@ _DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 Scale = tuple[Any, ...]
 
 
-def keep(graph: GraphModule, of_result: Callable[[Node, Scale], Scale | None]) -> GraphModule:
+def keep(
+    graph: GraphModule, packets: Container[str], of_result: Callable[[Scale, Scale], Scale]
+) -> GraphModule:
     """Quantizes results to a scale that follows from the input's first.
 
     Args:
       graph: a quantized graph; it is changed.
-      of_result: the scale that the result of a call has, given that of its first input; None: any.
-        Calls behind one another are asked in turn.
+      packets: names of the operators, as `operators.packet` gives them, that have one scale.
+      of_result: the scale that a result gets first, of that of the first input and its own; its
+        own: it stays. Calls behind one another are asked in turn.
 
     Example:
-      keep(graph, lambda node, scale: scale if "permute" in node.name else None)
+      keep(graph, {"permute"}, lambda given, own: given)
     """
-
-    def scale_of(call: Node) -> Scale | None:
-        given = call.args[0] if call.op == "call_function" and call.args else None
-        if not isinstance(given, Node):
-            return None
-        scale = tuple(given.args[1:6]) if given.target is _DEQUANTIZE else scale_of(given)
-        return None if scale is None else of_result(call, scale)
-
     for node in graph.graph.find_nodes(op="call_function", target=_QUANTIZE):
-        call = node.args[0]
-        scale = scale_of(call)
-        if scale is None or scale == tuple(node.args[1:]):
+        first, own, count = node.args[0], tuple(node.args[1:]), 0
+        while operators.packet(first) in packets and isinstance(first.args[0], Node):
+            first, count = first.args[0], count + 1
+        if first.target is not _DEQUANTIZE:
             continue
-        with graph.graph.inserting_before(node):
-            steps = graph.graph.call_function(_QUANTIZE, (call, *scale))
-            value = graph.graph.call_function(_DEQUANTIZE, (steps, *scale))
-        steps.meta, value.meta = dict(call.meta), dict(call.meta)
-        node.update_arg(0, value)
+        scale = tuple(first.args[1:6])
+        for _ in range(count):
+            scale = of_result(scale, own)
+        if count and scale != own:
+            with graph.graph.inserting_before(node):
+                node.update_arg(0, rounded(node.args[0], scale))
     graph.recompile()
     return graph
+
+
+def rounded(node: Node, scale: Scale) -> Node:
+    """Quantizes a value and dequantizes it, at the graph's place for new calls.
+
+    Args:
+      node: of a quantized graph.
+      scale: to which it is quantized.
+
+    Returns:
+      The value behind both.
+    """
+    steps = node.graph.call_function(_QUANTIZE, (node, *scale))
+    value = node.graph.call_function(_DEQUANTIZE, (steps, *scale))
+    steps.meta, value.meta = dict(node.meta), dict(node.meta)
+    return value
