@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from etbuild.exact import has_channels_last
 from etlower.replacing import replace
+from executorch.backends.xnnpack._passes.channels_last_tagged_reshape_pass import (
+    ChannelsLastTaggedReshapePass,
+)
 from executorch.backends.xnnpack._passes.convert_to_linear import ConvertToLinearPass
 from executorch.backends.xnnpack._passes.fuse_activation_pass import FuseActivationPass
 from executorch.backends.xnnpack.serialization.xnnpack_graph_schema import OutputMinMax
+from executorch.backends.xnnpack.utils.quant_utils import is_dequant
 from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
@@ -24,11 +29,26 @@ def install() -> None:
     replace(XnnpackBackend, "preprocess", _own_packed)
     replace(ConvertToLinearPass, "create_linear", _keep_batches)
     replace(FuseActivationPass, "get_output_min_max_from_activation", _all_bounds)
+    layouts = ChannelsLastTaggedReshapePass
+    replace(layouts, "is_nhwc_node", lambda inner, node: _lies_last(inner, node, True))
+    replace(layouts, "is_nchw_node", lambda inner, node: _lies_last(inner, node, False))
 
 
 def _own_packed(inner: Any, program: ExportedProgram, specs: Any) -> Any:
     own_packed(program)
     return inner(program, specs)
+
+
+def _lies_last(inner: Any, node: Node, asked: bool) -> bool:
+    """Has upstream's pass of layouts see that the channels of a quantized input lie last.
+
+    It asks the first row of the batch, which has no channels.
+    """
+    quantized = node.all_input_nodes[:1] if is_dequant(node) else []
+    source = [each for one in quantized for each in one.all_input_nodes[:1]]
+    if not source or source[0].op != "placeholder":
+        return bool(inner(node))
+    return has_channels_last(source[0].meta["val"]) == asked
 
 
 def _all_bounds(inner: Any, self: FuseActivationPass, activation: Node) -> OutputMinMax:

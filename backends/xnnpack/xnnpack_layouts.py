@@ -8,7 +8,7 @@ an error, and what is found here is left out of them:
 - the input of a convolution that is quantized dynamically. The pass converts what the delegate gets
   in place of what the convolution gets, and all that reads it then computes in that layout;
 - the input of a linear layer that is quantized dynamically, between which and its quantization the
-  pass puts a conversion.
+  pass puts a conversion, as it does with an example input whose channels lie last.
 
 Numbers are tensors without dimensions, which have no channels: the pass computes what has one as an
 operand with channels that do not lie last.
@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
+import torch
+from etbuild.exact import has_channels_last
 from etlower import partition_tags
 from torch.fx import Node
 
@@ -123,8 +125,12 @@ def has_rows(linear: Node) -> bool:
     Args:
       linear: of a graph of ATen operators, before it is quantized.
     """
-    return linear.args[0].meta["val"].dim() != _RANK or not any(
-        any(map(_is_convolution, (node, *node.users))) for node in _sources(linear, _ATEN_IN_ROWS)
+    return linear.args[0].meta["val"].dim() != _RANK or not (
+        any(
+            any(map(_is_convolution, (node, *node.users)))
+            for node in _sources(linear, _ATEN_IN_ROWS)
+        )
+        or any(map(_has_channels_last, _sources(linear, _ATEN_IN_ROWS | {"contiguous"})))
     )
 
 
@@ -249,6 +255,11 @@ def _has_number(node: Node) -> bool:
     if name in ("hardsigmoid", "instance_norm"):
         return True
     return name in _OF_TWO and any(_rank(operand) != _RANK for operand in node.args[:2])
+
+
+def _has_channels_last(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and has_channels_last(value)
 
 
 def _rank(operand: object) -> int:

@@ -434,6 +434,31 @@ def test_cases(
     assert wrong == {}
 
 
+class Pictures(torch.nn.Module):
+    """What reads pictures whose channels lie last, in all layouts that XNNPACK computes in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.nn.Linear(6, 3)
+        self.convolution = torch.nn.Conv2d(4, 2, 3)
+        self.register_buffer("factors", torch.linspace(-1, 1, 4)[:, None, None])
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """x of (2, 4, 5, 6)"""
+        of_layers = self.rows(x), self.rows(torch.relu(x)), self.convolution(x * 2 + 1)
+        return *of_layers, x * 2 + 1, x * self.factors, x * x[:, :1], torch.cat([x, x * 2], 1)
+
+
+@pytest.mark.parametrize("recipe", ["int8_dynamic_per_channel", "int8_static_per_channel"])
+def test_example_inputs_whose_channels_lie_last(recipe: str, tmp_path: Path) -> None:
+    """Upstream's pass of layouts takes a quantized input for one in rows."""
+    torch.manual_seed(0)
+    net, x = Pictures(), torch.randn(2, 4, 5, 6).to(memory_format=torch.channels_last)
+    for value, want in zip(outputs(net, (x,), recipe, tmp_path), net(x), strict=True):
+        noise = (value - want).square().sum() / want.square().sum()
+        assert value.shape == want.shape and noise < 10**-3
+
+
 class Hooked(torch.nn.Module):
     """A layer whose weights a hook computes, and one that has another hook."""
 
