@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from etbuild import BuildError, LowerAgain
-from etlower import constant_results, operators
+from etlower import constant_results, exchanged, operators
 from etlower.refusals import Snapshot, succeeding
 from etlower.replacing import replace
 from executorch.backends.apple.coreml.compiler import coreml_preprocess as upstream
+from torch.export import ExportedProgram
 
 # Operators of a model that coremltools refuses, one after the other, until the build fails.
 _MOST_REFUSED = 24
@@ -33,6 +34,7 @@ def install(partitioner: Any) -> None:
     _skipped = None
     if not partitioner.lower_full_graph:
         _skipped = partitioner.skip_ops_for_coreml_delegation
+        _hand_rows(partitioner)
 
     def convert(inner: Any, program: Any, *given: Any, **named: Any) -> Any:
         before = Snapshot.of(program)
@@ -43,6 +45,18 @@ def install(partitioner: Any) -> None:
             raise
 
     replace(upstream.CoreMLBackend, "_convert_to_mlmodel", convert)
+
+
+def _hand_rows(partitioner: Any) -> None:
+    """Hands parts tensors in rows: coremltools takes no others."""
+    inner = partitioner.partition
+
+    def partition(program: ExportedProgram) -> Any:
+        result = inner(program)
+        exchanged.fit(program)
+        return result
+
+    partitioner.partition = partition
 
 
 def _leave_out(before: Snapshot, converter: Any, error: Exception) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from etbuild import RecipeContext, fold_constants
-from etbuild.exact import write_out_before_quantization
+from etbuild.exact import has_channels_last, write_out_before_quantization
 from etbuild.single_numbers import store_single_numbers
 from etbuild.transposed import fill_weights, split_groups
 from etlower import operators
@@ -69,6 +69,7 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
         quantization_recipe=QuantizationRecipe(
             quantizers=[_Quantizer(use_explicit_layout=True)],
             pre_prepare_passes=[
+                _in_rows,
                 split_groups,
                 fill_weights,
                 fold_constants,
@@ -82,6 +83,28 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
         ),
         executorch_backend_config=ExecutorchBackendConfig(extract_delegate_segments=False),
     )
+
+
+def _in_rows(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Has a graph compute in rows, whose pictures upstream's passes (ExecuTorch 1.5.1) turn.
+
+    They fail on those whose channels lie last.
+    """
+    last, rows = torch.channels_last, torch.contiguous_format
+    for node in graph.graph.nodes:
+        node.args = tuple(rows if each is last else each for each in node.args)
+        node.kwargs = {key: rows if each is last else each for key, each in node.kwargs.items()}
+    for node in graph.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and has_channels_last(value):
+            with graph.graph.inserting_after(node):
+                copy = graph.graph.call_function(
+                    torch.ops.aten.clone.default, (node,), {"memory_format": rows}
+                )
+            copy.meta = {**node.meta, "val": value.contiguous()}
+            node.replace_all_uses_with(copy, lambda user, copy=copy: user is not copy)
+    graph.recompile()
+    return graph
 
 
 def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -109,6 +109,11 @@ NETS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
         PICTURE,
     ),
     "bounds by default": (Applied(lambda x: F.hardtanh(x * 3, inplace=True) + 1), PICTURE),
+    "channels that lie last": (Applied(lambda x: F.avg_pool2d(x, 2)), PICTURE),
+    "channels put last": (
+        Applied(lambda x: F.max_pool2d(x.to(memory_format=torch.channels_last), 2)),
+        PICTURE,
+    ),
     "negative padding": (Applied(lambda x: F.pad(x, (-1, 3)) - 1), PICTURE),
 }
 
@@ -124,12 +129,17 @@ class Together(nn.Module):
         return tuple(net(x) for net, x in zip(self.nets, inputs, strict=True))
 
 
+def _numbers(name: str) -> torch.Tensor:
+    numbers = torch.randn(NETS[name][1])
+    return numbers.to(memory_format=torch.channels_last) if "that lie last" in name else numbers
+
+
 @pytest.fixture(scope="module")
 def results() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     """Results of the kernels' references and of the eager model, by name of a net."""
     torch.manual_seed(0)
     net = Together().eval()
-    inputs = [tuple(torch.randn(shape) for _, shape in NETS.values()) for _ in range(4)]
+    inputs = [tuple(_numbers(name) for name in NETS) for _ in range(4)]
     spec = ModelSpec({"forward": Method(net, inputs[0])}, calibration=lambda: iter(inputs))
     got: list[torch.Tensor] = []
     cortex_m_emulator.install()
