@@ -33,7 +33,8 @@ def is_computed_otherwise(node: Node) -> bool:
     tensors = [*operators.values(node), *operators.inputs(node)]
     if any(tensor.dtype in _FLAT and tensor.dim() > _PICTURE for tensor in tensors):
         return True
-    if packet == "index" and any(each.dim() > _PICTURE for each in operators.values(node)):
+    is_wide = any(each.dim() > _PICTURE for each in operators.values(node))
+    if is_wide and (packet in _PICKING or _multiplies_both_ways(node) or _spreads_rows(node)):
         return True
     # QNN takes bytes for fractions.
     if "quantize" not in operators.name(node) and any(tensor.dtype in _BYTES for tensor in tensors):
@@ -46,6 +47,33 @@ def is_computed_otherwise(node: Node) -> bool:
     if packet in _JOINING and _joins_activations(node):
         return True
     return _CHECKS.get(packet, _never)(node)
+
+
+def _multiplies_both_ways(node: Node) -> bool:
+    """Tells whether each of two tensors with scales is repeated to multiply them.
+
+    Where both are views of tensors of four dimensions, QNN's compiler takes other numbers.
+    """
+    if operators.packet(node) != "mul" or QCOM_QUANT_ATTRS not in node.meta:
+        return False
+    sizes = operators.values(node)[0].numel()
+    return all(value.numel() < sizes for value in operators.inputs(node))
+
+
+def _spreads_rows(node: Node) -> bool:
+    """Tells whether a view only spreads the rows of a linear layer's result.
+
+    QNN's compiler takes the layer for one of as many dimensions, which gives other numbers with
+    scales, or ends the simulator. It does not with rows of several matrices.
+    """
+    layer = node
+    while operators.packet(layer).removesuffix("_copy") in VIEWS:
+        layer = layer.args[0]
+    if layer is node or operators.packet(layer) not in ("linear", "mm"):
+        return False
+    rows, spread = layer.meta["val"].shape, node.meta["val"].shape
+    is_of_several = len(rows) == _PICTURE - 1 and rows[0] > 1
+    return bool(rows[-1] == spread[-1]) and not is_of_several
 
 
 def scales_rows(node: Node) -> bool:
@@ -71,6 +99,8 @@ def scales_rows(node: Node) -> bool:
 
 # Operator to the argument that has its places.
 _PLACES = {"embedding": 1, "index": 1}
+# Their results have four dimensions at most.
+_PICKING = frozenset(("embedding", "index", "index_put"))
 
 
 def is_cast(node: Node) -> bool:

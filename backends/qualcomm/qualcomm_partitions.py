@@ -62,9 +62,9 @@ def leave_constants(partition: Any, constants: Collection[str]) -> None:
     """Leaves to ExecuTorch what follows from constants alone and is read elsewhere, too.
 
     QNN has no outputs that depend on no input: the runtime would miss them. Of what a tensor is
-    filled like, the size is all that counts. If the partition gives that tensor, what reads it
-    cannot lie between two parts of the partition: those outside read a copy. The caller has the
-    signature follow results (`exchanged.results_named`).
+    filled like or copied into, the size is all that counts. If the partition gives that tensor,
+    what reads it cannot lie between two parts of the partition: those outside read a copy. The
+    caller has the signature follow results (`exchanged.results_named`).
 
     Args:
       partition: of the program's graph.
@@ -73,12 +73,11 @@ def leave_constants(partition: Any, constants: Collection[str]) -> None:
     known: set[torch.fx.Node] = set()
     behind: set[torch.fx.Node] = set()
     for node in sorted(partition.nodes):
-        is_filled = operators.packet(node) in _FILLED_LIKE
-        given = [] if is_filled else node.all_input_nodes
+        like = _sized_like(node)
+        given = [n for n in node.all_input_nodes if n is not like]
         if all(n in known or (n.op == "placeholder" and n.name in constants) for n in given):
             known.add(node)
-            like = node.all_input_nodes if is_filled else []
-            if any(n in partition.nodes for n in like) or not behind.isdisjoint(given):
+            if like in partition.nodes or not behind.isdisjoint(given):
                 behind.add(node)
     while left := [node for node in known if any(u not in partition.nodes for u in node.users)]:
         for node in left:
@@ -95,6 +94,12 @@ def leave_constants(partition: Any, constants: Collection[str]) -> None:
             # Its constants would be inputs that nothing reads.
             partition.remove_node(node)
             node.graph.erase_node(node)
+
+
+def _sized_like(node: torch.fx.Node) -> torch.fx.Node | None:
+    """Returns the operand of which a result has the size, and nothing else."""
+    packet = operators.packet(node)
+    return node.args[0] if packet == "copy" or packet in _FILLED_LIKE else None
 
 
 def take_state(edge_program: torch.export.ExportedProgram) -> None:

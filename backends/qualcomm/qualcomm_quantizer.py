@@ -45,8 +45,8 @@ _WIDE = (QuantDtype.use_16a8w, QuantDtype.use_16a4w, QuantDtype.use_16a16w)
 _ANNOTATION = "quantization_annotation"
 # Of etbuild.write_out.
 _RULES = (
-    *("attention_heads", "circular_padding", "einsum", "elu", "even_windows", "sum_factor"),
-    "uneven_padding",
+    *("attention_heads", "circular_padding", "einsum", "elu", "even_windows", "many_dimensions"),
+    *("sum_factor", "uneven_padding"),
 )
 # What a mask adds, or puts in place of a score, in the float graph.
 _HIDDEN = -255.0

@@ -36,8 +36,9 @@ _HTP = "libQnnHtp.so"
 # Of etbuild.write_out, for floats.
 _OF_ALL = ("half_range", "instance_norm", "one_place")
 _RULES = (
-    *("hidden_rows", "attention_heads", "einsum", "elu", *_OF_ALL, "negative_power"),
-    *("norm_dimensions", "rank", "single_any", "sum_factor", "uneven_padding", "zeroth_power"),
+    *("hidden_rows", "attention_heads", "einsum", "elu", *_OF_ALL, "many_dimensions"),
+    *("negative_power", "norm_dimensions", "rank", "single_any", "sum_factor", "uneven_padding"),
+    "zeroth_power",
 )
 
 

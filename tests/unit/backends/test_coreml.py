@@ -1,4 +1,4 @@
-"""What Core ML's parts are handed."""
+"""Inputs of parts for Core ML."""
 
 from __future__ import annotations
 

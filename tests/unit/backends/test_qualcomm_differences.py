@@ -36,6 +36,7 @@ from torchao.quantization.pt2e import (
 PICTURE = torch.randn(1, 4, 6, 8)
 # By the columns that they span.
 KERNELS = {n: torch.randn(4, 6, n) for n in (3, 5)}
+WEIGHT, PLACES = torch.rand(5, 8), torch.zeros(1, 1, 1, 2, dtype=torch.int32)
 OWN, LONG = torch.randn(6, 1, 5), torch.randn(4, 4, 1, 5)
 
 
@@ -145,11 +146,41 @@ def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.expor
         (lambda x: x[None, None] @ x[0, :, None].mT, True),
         (lambda x: x[None] @ x[None].mT, False),
         (lambda x: x @ x[:, :1].mT, False),
+        # Rows that only get more dimensions behind a layer.
+        (lambda x: F.linear(x[0, 0], WEIGHT).view(1, 1, 2, 3, 5), True),
+        (lambda x: F.linear(x, WEIGHT).unsqueeze(2), True),
+        (lambda x: x[0, 0].mm(WEIGHT.T).view(6, 5).view(1, 1, 2, 3, 5), True),
+        (lambda x: F.linear(x[0], WEIGHT).view(1, 2, 2, 6, 5), False),
+        (lambda x: F.linear(x[0, 0], WEIGHT).view(1, 2, 3, 5, 1), False),
+        (lambda x: F.linear(x[0, 0], WEIGHT).relu().view(1, 1, 2, 3, 5), False),
+        (lambda x: F.embedding(PLACES, x[0, 0]), True),
+        (lambda x: F.embedding(PLACES[0], x[0, 0]), False),
     ],
 )
 def test_what_stays(function: Callable[..., Any], differs: bool) -> None:
     calls = [n for n in exported(function, PICTURE).graph.nodes if operators.name(n)]
     assert any(is_computed_otherwise(node) for node in calls) == differs
+
+
+@pytest.mark.parametrize(
+    ("function", "differs"),
+    [
+        (lambda x: x[None] * x[:, None], True),
+        (lambda x: x[None] + x[:, None], False),
+        (lambda x: x[None] * x[None, :1], False),
+        (lambda x: x[0, None] * x[0, :, None], False),
+    ],
+)
+def test_products_of_two_tensors_that_are_repeated(
+    function: Callable[..., Any], differs: bool
+) -> None:
+    """With scales, and in five dimensions, QNN's compiler takes other numbers."""
+    program = exported(function, torch.randn(3, 3, 4, 5))
+    calls = [n for n in program.graph.nodes if operators.packet(n) in ("add", "mul")]
+    assert not any(map(is_computed_otherwise, calls))
+    for call in calls:
+        call.meta[QCOM_QUANT_ATTRS] = {}
+    assert any(map(is_computed_otherwise, calls)) == differs
 
 
 def test_fractions_are_not_rounded() -> None:

@@ -216,6 +216,20 @@ def test_what_is_filled_like_a_result_may_be_a_result() -> None:
     assert not partition_tags.is_read(Partition(1, []))
 
 
+def test_constants_that_are_copied_into_a_tensor_stay() -> None:
+    """Of that tensor only the size counts: the part would have a result without an input."""
+    graph = Graph()
+    x, constant = graph.placeholder("x"), graph.placeholder("constant")
+    row = graph.call_function(torch.ops.aten.select.int, (x, 0, 0))
+    copied = graph.call_function(torch.ops.aten.copy.default, (row, constant))
+    result = graph.call_function(torch.ops.aten.unsqueeze.default, (copied, 0))
+    total = graph.call_function(torch.ops.aten.neg.default, (x,))
+    graph.output((result, total))
+    partition = Partition(0, [copied, result, total])
+    qualcomm_partitions.leave_constants(partition, ("constant",))
+    assert set(partition.nodes) == {total}
+
+
 def test_placeholders_come_first() -> None:
     """Upstream puts a constant behind what is computed of constants, and reads it there."""
     graph = Graph()

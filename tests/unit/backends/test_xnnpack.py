@@ -435,7 +435,7 @@ def test_cases(
 
 
 class Pictures(torch.nn.Module):
-    """What reads pictures whose channels lie last, in all layouts that XNNPACK computes in."""
+    """Readers of pictures whose channels lie last, in all layouts that XNNPACK computes in."""
 
     def __init__(self) -> None:
         super().__init__()

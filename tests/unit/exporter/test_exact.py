@@ -53,6 +53,7 @@ DELEGATES = (
         "hardtanh",
         "instance_norm",
         "log_softmax",
+        "many_dimensions",
         "no_batch",
         "norm_dimensions",
         "one_place",
@@ -214,6 +215,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
             )
         )
     },
+    "layer of five dimensions": (
+        lambda x: F.linear(x, WEIGHT[0, 0], WEIGHT[0, 0, 0]),
+        (torch.randn(2, 1, 3, 2, 3),),
+    ),
     **{
         f"product {number}": (torch.matmul, (torch.randn(shape), torch.randn(other)))
         for number, (shape, other) in enumerate(

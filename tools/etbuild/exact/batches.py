@@ -1,4 +1,4 @@
-"""Layers, convolutions and windows over tensors without a dimension for the batch.
+"""Layers, convolutions and windows over tensors without a dimension for the batch, or with many.
 
 Eager takes them, and quantizers as well, whose compilers then have no operator, or another one's
 dimensions.
@@ -39,6 +39,19 @@ def _in_a_batch(operator: str) -> Callable[..., Any]:
     return function
 
 
+def _has_many_dimensions(node: Node) -> bool:
+    return bool(node.args[0].meta["val"].dim() > _PICTURES)  # type: ignore[union-attr]
+
+
+def _layer_of_matrices(x: Any, *rest: Any, **kwargs: Any) -> Any:
+    import torch
+
+    found = torch.nn.functional.linear(x.flatten(0, -3), *rest, **kwargs)
+    return found.reshape([*x.shape[:-1], found.shape[-1]])
+
+
+# Dimensions of pictures.
+_PICTURES = 4
 # Operators whose result is one tensor, by the dimensions that they move along.
 _OPERATORS = {
     0: ("linear.default",),
@@ -57,6 +70,9 @@ _OPERATORS = {
 }
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
+    "many_dimensions": (
+        Rule(("linear.default",), _has_many_dimensions, _layer_of_matrices, whole=True),
+    ),
     "no_batch": tuple(
         Rule((name,), _lacks_batch(rank), _in_a_batch(name), whole=True)
         for rank, names in _OPERATORS.items()
@@ -64,5 +80,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
 }
 REASONS: Mapping[str, str] = {
+    "many_dimensions": "the delegate's layers have four dimensions at most",
     "no_batch": "the lowering takes layers and windows with a dimension for the batch only",
 }

@@ -69,6 +69,7 @@ def write_out(*names: str) -> WriteOut:
         "integer_shift": shifts of bits by less than 0, or by more than there are.
         "kept_size": resizing by factors that leave a dimension as large as it is, by 1 there.
         "log_softmax": as differences from the largest number and the logarithm of a sum.
+        "many_dimensions": linear layers of more than four dimensions, as those of matrices.
         "max_pool_backward": the gradient of a maximum over windows.
         "mixed_types": remainders, operations on bits, joined tensors and normalizations of several
           types, what compares a tensor with a single number of another type, and multiples of
