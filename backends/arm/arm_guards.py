@@ -361,10 +361,10 @@ def fit_exchanged(partitioner: Any) -> None:
     def partition(program: Any) -> Any:
         with replaced((tosa_partitioner, "any_chain", with_checks)):
             result = inner(program)
-        exchanged.fit(result.tagged_exported_program, min_rank=int(is_vgf))
         arm_results.give_once(result.tagged_exported_program)
         if is_vgf:
             vgf_results.compute_outside(result.tagged_exported_program)
+        exchanged.fit(result.tagged_exported_program, min_rank=int(is_vgf))
         return result
 
     partitioner.partition = partition

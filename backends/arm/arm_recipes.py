@@ -149,7 +149,7 @@ def _made(
         arm_guards.leave_rest(partitioner)
     passes = recipe.aten_transform_passes or []
     if not recipe.quantization_recipe:
-        passes = [write_out("negative_power", "power_root"), *passes]
+        passes = [write_out("expm1", "negative_power", "power_root"), *passes]
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe
 

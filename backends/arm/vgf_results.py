@@ -7,7 +7,7 @@ that nothing writes. Which they are is seen by computing the part of random numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -53,13 +53,17 @@ def _equal(part: Sequence[Node]) -> list[Node]:
     forms = [_form(node) for node in (*inputs, *results)]
     if not any(forms.count(_form(node)) > 1 for node in results):
         return []
-    values = _computed(part, given)
-    found, seen = [], [values[node] for node in inputs]
-    for node in (node for node in results if node in values):
-        if any(_same(values[node], other) for other in seen):
+    tried = [_computed(part, given, width) for width in _WIDTHS]
+    found, seen = [], inputs
+    for node in results:
+        if any(all(_same(node, other, values) for values in tried) for other in seen):
             found.append(node)
-        seen.append(values[node])
+        seen = [*seen, node]
     return found
+
+
+# Bounds leave some numbers as they are, of small ones all; a negative width turns their signs.
+_WIDTHS = (0.3, -2.0, 20.0, -500.0)
 
 
 def _is_result(node: Node) -> bool:
@@ -76,15 +80,18 @@ def _form(node: Node) -> tuple[Any, ...]:
     return (value.dtype, *value.shape) if isinstance(value, torch.Tensor) else ()
 
 
-def _same(value: torch.Tensor, other: torch.Tensor) -> bool:
-    return value.dtype == other.dtype and torch.equal(value, other)
+def _same(node: Node, other: Node, values: Mapping[Node, Any]) -> bool:
+    if node not in values or other not in values:
+        return False
+    one, two = values[node], values[other]
+    return one.dtype == two.dtype and torch.equal(one, two)
 
 
-def _computed(part: Iterable[Node], given: Iterable[Node]) -> dict[Node, Any]:
+def _computed(part: Iterable[Node], given: Iterable[Node], width: float) -> dict[Node, Any]:
     """Values of a part's nodes, as far as they can be computed, of random numbers."""
     with unset_fake_temporarily(), torch.no_grad():
         chance = torch.Generator().manual_seed(0)
-        values = {node: _random(node, chance) for node in given}
+        values = {node: _random(node, chance, width) for node in given}
         for node in part:
             if any(n not in values for n in node.all_input_nodes):
                 continue
@@ -97,14 +104,20 @@ def _computed(part: Iterable[Node], given: Iterable[Node]) -> dict[Node, Any]:
     return values
 
 
-def _random(node: Node, chance: torch.Generator) -> Any:
+def _random(node: Node, chance: torch.Generator, width: float) -> Any:
     value = node.meta["val"]
     if not isinstance(value, torch.Tensor):
         return value
+    numbers = torch.randn(value.shape, generator=chance) * width
     if value.dtype.is_floating_point:
-        return torch.randn(value.shape, generator=chance).to(value.dtype)
-    low, high = (-9, 9) if value.dtype in (torch.int8, torch.int16) else (0, 2)
-    return torch.randint(low, high, value.shape, generator=chance).to(value.dtype)
+        return numbers.to(value.dtype)
+    if value.dtype in _STEPS:
+        ends = torch.iinfo(value.dtype)
+        return numbers.round().clamp(ends.min, ends.max).to(value.dtype)
+    return torch.randint(0, 2, value.shape, generator=chance).to(value.dtype)
+
+
+_STEPS = (torch.int8, torch.int16)
 
 
 def _copied(node: Node, is_scaled: bool, copies: dict[Node, Node]) -> Node:

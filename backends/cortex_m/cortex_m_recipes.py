@@ -335,10 +335,14 @@ def _stays_float(node: torch.fx.Node) -> bool:
         return True
     if _LAYERS.search(str(node.target)) and not _is_stored(node.args[1]):
         return True
+    if node.target == ops.edge.aten.constant_pad_nd.default and node.meta["val"].dim() > _PADDED:
+        return True
     gives_others = not all(value.is_floating_point() for value in operators.values(node))
     return gives_others or any(map(_is_plain_float, node.all_input_nodes))
 
 
+# Dimensions that the kernel of padding takes; upstream's pass (ExecuTorch 1.5.1) fails on more.
+_PADDED = 4
 _LAYERS = re.compile(r"aten\.(convolution|linear)\.")
 
 

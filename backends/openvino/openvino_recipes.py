@@ -12,6 +12,7 @@ from typing import Any
 
 import openvino_compiler
 import openvino_guards
+import openvino_scales
 import torch
 from etbuild import RecipeContext, fold_constants, static_shapes, write_out
 from etbuild.exact import write_out_before_quantization
@@ -115,6 +116,7 @@ def _made(
                 *([] if mode in _WEIGHT_ONLY else _BEFORE),
                 _without_gradients,
             ],
+            post_convert_passes=[] if mode in _WEIGHT_ONLY else [openvino_scales.keep_zero],
             fold_quantize=mode in _WEIGHT_ONLY,
         )
     return ExportRecipe(

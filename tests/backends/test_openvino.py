@@ -179,3 +179,39 @@ def test_parts_give_the_floats_of_a_value_once() -> None:
     nodes = lowered(Branches(), PICTURE, recipe="int8")
     first = next(node for node in nodes if "call_delegate" in str(node.target))
     assert len(first.users) == 2
+
+
+# Of numbers of which half are zero.
+_AT_ZERO: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
+    torch.sqrt,
+    lambda x: x**1.5,
+    lambda x: (x > 0).float() + (x.flip(1) == 0) * 2.0,
+    lambda x: x.sign() + x.ceil() * 2,
+    lambda x: ((x + x.flip(1)) * 0.7).sqrt(),
+)
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int8_mixed", "int8_transformer"])
+def test_zero_is_a_step_of_8_bits(recipe: str) -> None:
+    """OpenVINO computes a number beside it for most scales: roots are NaN, signs those of it."""
+    import openvino
+
+    graphs: dict[str, Any] = {}
+    x = torch.randn(9, 40) * torch.tensor([0.01, 0.1, 0.37, 0.8, 1, 2.3, 7, 30, 100]).view(9, 1)
+    inputs = tuple(row[None] for row in x for _ in _AT_ZERO)
+    functions = _AT_ZERO * len(x)
+    net = Function(
+        lambda *rows: [function(row.relu()) for function, row in zip(functions, rows, strict=True)]
+    )
+    spec = ModelSpec({"forward": Method(net.eval(), inputs)})
+    made = getattr(openvino_recipes, recipe)(RecipeContext(Options({}, "//:r"), "//:r"))
+    watch = stages.Watch(quantized=graphs.update, lowered=lambda edge: graphs.update(lowered=edge))
+    stages.run(spec, made, Progress(), "//:net", etrecord=False, watch=watch)
+    program = graphs["lowered"].exported_program("forward")
+    [part] = program.graph.find_nodes(op="get_attr")
+    payload = getattr(program.graph_module, part.target).processed_bytes
+    got = openvino.Core().import_model(payload, "CPU")([row.numpy() for row in inputs])
+    with torch.no_grad():
+        expected = graphs["forward"](*inputs)
+    for number, want in enumerate(expected):
+        torch.testing.assert_close(torch.from_numpy(got[number]), want, rtol=0.02, atol=1e-3)

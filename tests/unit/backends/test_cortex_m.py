@@ -114,6 +114,10 @@ NETS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
         Applied(lambda x: F.max_pool2d(x.to(memory_format=torch.channels_last), 2)),
         PICTURE,
     ),
+    "padding of five dimensions": (
+        Applied(lambda x: F.pad(x.unsqueeze(2) * 2, (1, 0, 0, 1), value=0.5)),
+        PICTURE,
+    ),
     "negative padding": (Applied(lambda x: F.pad(x, (-1, 3)) - 1), PICTURE),
 }
 

@@ -996,6 +996,19 @@ def test_rules_for_delegates_apply() -> None:
     assert ranks == [3]
 
 
+@pytest.mark.parametrize(
+    "function",
+    [torch.expm1, F.elu, F.selu, lambda x: F.celu(x, 0.7), lambda x: F.celu(x, -0.7)],
+)
+def test_differences_of_exponentials_are_exact(function: Callable[..., torch.Tensor]) -> None:
+    """A delegate takes four terms of a series, which are 4e-5 off at 0.35."""
+    x = torch.cat([torch.linspace(-0.5, 0.5, 201), torch.tensor([-90.0, 80.0])])
+    program = torch.export.export(Function(function), (x,))
+    assert len(write_out("expm1").apply(program)) == 1
+    expected = function(x.double()).float()
+    torch.testing.assert_close(program.module()(x), expected, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("function", ONE_SIZE)
 def test_each_dimension_has_a_size(function: Callable[..., torch.Tensor]) -> None:
     """A list of one number ends the process of a delegate's runtime."""

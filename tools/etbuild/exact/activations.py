@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 
+# Factors of SELU.
+_SELU = (1.6732632423543772, 1.0507009873554805)
+
+
 def _has_scales(node: Node) -> bool:
     return (argument_of(node, 2, "scale", 1), argument_of(node, 3, "input_scale", 1)) != (1, 1)
 
@@ -25,6 +29,27 @@ def _elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> 
     return (x.clamp(min=0) + smooth) * scale
 
 
+def _expm1(x: Any) -> Any:
+    return (x * 0.5).tanh() * (x.exp() + 1.0)
+
+
+def _elu_by_expm1(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+    smooth = _expm1((x * input_scale).clamp(max=0))
+    return (x.clamp(min=0) + smooth * alpha) * scale
+
+
+def _celu_by_expm1(x: Any, alpha: float = 1) -> Any:
+    import torch
+
+    if alpha < 0:
+        return torch.where(x > 0, x, _expm1(x / alpha) * alpha)
+    return _elu_by_expm1(x, alpha, 1, 1 / alpha)
+
+
+def _selu_by_expm1(x: Any) -> Any:
+    return _elu_by_expm1(x, *_SELU)
+
+
 def _celu(x: Any, alpha: float = 1) -> Any:
     import torch
 
@@ -34,7 +59,7 @@ def _celu(x: Any, alpha: float = 1) -> Any:
 
 
 def _selu(x: Any) -> Any:
-    return _elu(x, 1.6732632423543772, 1.0507009873554805)
+    return _elu(x, *_SELU)
 
 
 def _is_unquantized_tanh(node: Node) -> bool:
@@ -115,6 +140,12 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule(("celu.default",), always, _celu),
         Rule(("selu.default",), always, _selu),
     ),
+    "expm1": (
+        Rule(("expm1.default",), always, _expm1),
+        Rule(("elu.default",), always, _elu_by_expm1),
+        Rule(("celu.default",), always, _celu_by_expm1),
+        Rule(("selu.default",), always, _selu_by_expm1),
+    ),
     "gelu": (Rule(("gelu.default",), _is_unquantized_tanh, _gelu),),
     "hard_sigmoid": (
         Rule(("hardsigmoid.default",), _is_apart, _hard_sigmoid),
@@ -129,6 +160,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 }
 REASONS: Mapping[str, str] = {
     "elu": "the delegate leaves out the factors",
+    "expm1": "the delegate takes four terms of a series, up to 4e-5 apart",
     "gelu": "the delegate computes the exact GELU for the approximation, up to 5e-4 apart",
     "hard_sigmoid": "the kernels have it as a part of a layer only",
     "hardtanh": "the delegate's lowering fails where a bound has its default",

@@ -47,6 +47,7 @@ def write_out(*names: str) -> WriteOut:
         "empty_padding": padding and `pixel_unshuffle` of tensors without elements.
         "even_windows": averages over windows of even sizes side by side, as averages over 2 x 2
           and of those.
+        "expm1": `torch.expm1`, ELU, CELU and SELU, by the hyperbolic tangent of a half.
         "first_number": sums of a single number and a tensor with a factor.
         "floor_division": `//` of floats by a tensor, in which there may be zeros, and of 16-bit
           floats by a single number, rounded down or towards zero.
