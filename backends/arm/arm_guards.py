@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import arm_results
+import arm_tables
 import torch
 import vgf_results
 from etbuild import BuildError, LowerAgain
@@ -142,22 +143,6 @@ def _raises_oddly(node: torch.fx.Node) -> bool:
     return bool(exponent < 0 if is_norm else exponent != int(exponent))
 
 
-def _interpolates(node: torch.fx.Node) -> bool:
-    """Tells whether TOSA has too few places of a steep function, between which lie 16 bits."""
-    packet = operators.packet(node)
-    if packet not in _STEEP and (packet != "pow" or not _is_below_one(node.args[1])):
-        return False
-    return _is_table(node) and any(torch.int16 in value.args for value in node.all_input_nodes)
-
-
-def _is_below_one(exponent: Any) -> bool:
-    return isinstance(exponent, int | float) and exponent < 1
-
-
-# Near zero they are 35 dB off. A norm's `rsqrt` is of variances, which seldom are.
-_STEEP = frozenset({"log", "reciprocal", "sqrt"})
-
-
 def _rounds(node: torch.fx.Node) -> bool:
     """Tells whether a cast of fractions would round them, where torch cuts them off."""
     results, given = operators.values(node), operators.inputs(node)
@@ -220,7 +205,7 @@ def _gives_places(node: torch.fx.Node) -> bool:
 
 # What tells that TOSA computes a call otherwise than it says.
 _OTHERWISE = (
-    *(_approximates, _interpolates, _rounds, _asks_for_zero, _divides_otherwise, _adds_by_place),
+    *(_approximates, arm_tables.is_missed, _rounds, _asks_for_zero, _divides_otherwise, _adds_by_place),
     *(_gives_places, _pools_or_resizes_otherwise, _raises_oddly),
 )
 

@@ -156,7 +156,7 @@ def _made(
 
 def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Writes out what passes of ExecuTorch 1.5.1 fail on, or spoil once it has scales."""
-    rules = ("attention_heads", "hardtanh", "integer_remainder", "log_softmax")
+    rules = ("attention_heads", "hardtanh", "integer_remainder", "log_softmax", "norm_order")
     write_out_before_quantization(graph, *rules)
     return graph
 

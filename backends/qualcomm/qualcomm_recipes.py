@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, RecipeContext, static_shapes, write_out
+from etbuild.exact import write_out_before_quantization
 from etbuild.recipes import static_captured
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
@@ -123,7 +124,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         name=name,
         quantization_recipe=QuantizationRecipe(
             quantizers=[quantizer(chip, precision)],
-            pre_prepare_passes=[static_captured(ctx.label, "QNN"), without_places],
+            pre_prepare_passes=[static_captured(ctx.label, "QNN"), without_places, _write_out],
             pre_convert_passes=[enlarge_scales],
             post_convert_passes=[in_results_scale, in_a_row],
         )
@@ -142,6 +143,12 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         if precision
         else ExecutorchBackendConfig(passes=[RoundedResults()]),
     )
+
+
+def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Writes out norms on which passes of ExecuTorch 1.5.1 fail."""
+    write_out_before_quantization(graph, "norm_order")
+    return graph
 
 
 def _without_places(method: str, program: ExportedProgram) -> ExportedProgram:

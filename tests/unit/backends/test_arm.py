@@ -328,26 +328,55 @@ def test_operators_with_shaders_are_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "rest", "dtype", "is_taken"),
+    ("target", "rest", "given", "result", "is_taken"),
     [
-        ("log.default", (), torch.int16, False),
-        ("log.default", (), torch.int8, True),
-        ("pow.Tensor_Scalar", (0.5,), torch.int16, False),
-        ("pow.Tensor_Scalar", (2,), torch.int16, True),
-        ("exp.default", (), torch.int16, True),
+        ("log.default", (), 4.0, 5.0, False),
+        ("log10.default", (), 4.0, 2.0, False),
+        ("rsqrt.default", (), 4.0, 10.0, False),
+        # No number near zero has a result that its scale holds.
+        ("rsqrt.default", (), 4.0, 1.2, True),
+        ("reciprocal.default", (), 4.0, 2.0, True),
+        ("reciprocal.default", (), 4.0, 90.0, False),
+        ("pow.Tensor_Scalar", (0.5,), 4.0, 2.0, False),
+        ("pow.Tensor_Scalar", (2,), 4.0, 16.0, True),
+        ("exp.default", (), 4.0, 55.0, True),
+        ("elu.default", (0.7,), 4.0, 4.0, True),
+        ("sin.default", (), 9.0, 1.0, True),
+        ("sin.default", (), 90.0, 1.0, False),
+        ("floor.default", (), 4.0, 4.0, False),
+        ("round.default", (), 4.0, 4.0, False),
+        ("relu.default", (), 4.0, 4.0, True),
     ],
 )
-def test_tables_of_16_bits(target: str, rest: Any, dtype: torch.dtype, is_taken: bool) -> None:
-    """A table has 513 places, and a straight line between two of them."""
-    packet, _, overload = target.partition(".")
-    decomposed = ops.edge.quantized_decomposed.dequantize_per_tensor.default
+def test_tables_of_16_bits(
+    target: str, rest: Any, given: float, result: float, is_taken: bool
+) -> None:
+    """A table has 513 places, and a straight line between two of them.
+
+    Args:
+      target: the operator.
+      rest: its arguments behind the tensor.
+      given: the largest number that it is given.
+      result: the largest one of its results.
+      is_taken: whether the lines are near enough.
+    """
+    decomposed = ops.edge.quantized_decomposed
     graph = Graph()
-    x = graph.placeholder("x")
-    floats = graph.call_function(decomposed, (x, 0.1, 0, -128, 127, dtype))
-    call = graph.call_function(getattr(getattr(ops.edge.aten, packet), overload), (floats, *rest))
-    x.meta["val"] = torch.zeros(4, dtype=dtype)
-    floats.meta["val"] = call.meta["val"] = torch.zeros(4)
-    assert Taken().is_node_supported({}, call) == is_taken
+    packet, _, overload = target.partition(".")
+    function = getattr(getattr(ops.edge.aten, packet), overload)
+    kinds = {"s": torch.int16, "f": torch.float32}
+
+    def call(kind: str, target: Any, *args: Any) -> Node:
+        node = graph.call_function(target, args)
+        node.meta["val"] = torch.zeros(4, dtype=kinds[kind])
+        return node
+
+    scales = [(end / 32767, 0, -32768, 32767, torch.int16) for end in (given, result)]
+    x = call("s", torch.neg, graph.placeholder("x"))
+    floats = call("f", decomposed.dequantize_per_tensor.default, x, *scales[0])
+    called = call("f", function, floats, *rest)
+    call("s", decomposed.quantize_per_tensor.default, called, *scales[1])
+    assert Taken().is_node_supported({}, called) == is_taken
 
 
 def test_a_missing_converter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

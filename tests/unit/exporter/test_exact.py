@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,7 @@ DELEGATES = (
         "log_softmax",
         "many_dimensions",
         "no_batch",
+        "norm_order",
         "norm_dimensions",
         "one_place",
         "padded_average",
@@ -701,6 +703,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "multiples of booleans": (
         lambda x: x.index_add(0, torch.tensor([0, 1]), x[:2], alpha=2),
         (WHOLE.view(3, 3) > 0,),
+    ),
+    "norms of other orders": (
+        lambda x: tuple(
+            torch.linalg.vector_norm(x, order, dims) / 50
+            for order in (0, 3, 0.5, math.inf, -math.inf, -1)
+            for dims in (None, (1,), (-1, 0))
+        ),
+        (torch.randn(3, 4, 5) + 3,),
     ),
     "factors of ELU": (
         lambda x: (

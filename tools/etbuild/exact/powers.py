@@ -53,6 +53,26 @@ def _norm_below_zero(
     return _reciprocal_power(total, 1 / order)
 
 
+def _is_other_norm(node: Node) -> bool:
+    order = argument_of(node, 1, "ord", 2)
+    order = 2 if order is None else order
+    return _is_of_floats(node) and order not in (1, 2)
+
+
+def _other_norm(
+    x: Any, order: float, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    if order < 0 and math.isfinite(order):
+        return _norm_below_zero(x, order, dim, keepdim, dtype=dtype)
+    x = x if dtype is None else x.to(dtype)
+    dims = list(range(x.dim())) if dim is None or dim == [] else dim
+    if not math.isfinite(order):
+        return x.abs().amax(dims, keepdim) if order > 0 else x.abs().amin(dims, keepdim)
+    if order == 0:
+        return (x != 0).to(x.dtype).sum(dims, keepdim=keepdim)
+    return (x.abs() ** order).sum(dims, keepdim=keepdim) ** (1 / order)
+
+
 def _is_zeroth(node: Node) -> bool:
     return _is_of_floats(node) and node.args[1] == 0
 
@@ -72,13 +92,24 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
             _norm_below_zero,
         ),
     ),
+    "norm_order": (
+        Rule(
+            ("linalg_vector_norm.default", "norm.ScalarOpt_dim"),
+            _is_other_norm,
+            _other_norm,
+        ),
+    ),
     "power_root": (Rule(("pow.Tensor_Scalar",), _is_root, _root),),
     "zeroth_power": (Rule(("pow.Tensor_Scalar",), _is_zeroth, _ones),),
 }
 REASONS: Mapping[str, str] = {
     "negative_power": "the delegate gives a number for zero, and eager an infinity",
+    "norm_order": "the delegate's lowering fails",
     "power_root": "the delegate gives a number for a root of one below zero, or fails on it",
     "zeroth_power": "the delegate gives zero for zero",
 }
 # Operators that are made of those of a rule.
-COMPOSITES: Mapping[str, tuple[str, ...]] = {"negative_power": MADE_OF_NORMS}
+COMPOSITES: Mapping[str, tuple[str, ...]] = {
+    "negative_power": MADE_OF_NORMS,
+    "norm_order": MADE_OF_NORMS,
+}

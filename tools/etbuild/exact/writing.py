@@ -84,6 +84,7 @@ def write_out(*names: str) -> WriteOut:
         "no_elements": pooling, `log_softmax`, `amax`, `cumprod` and others whose result has no
           elements, as zeros.
         "non_blocking": copies that do not wait, as those that do.
+        "norm_order": norms of orders other than 1 and 2, as sums of powers and extremes.
         "norm_dimensions": `rms_norm` over several dimensions, as one over all of them at once.
         "number_factor": sums and differences of a tensor and a number that has a factor.
         "number_remainder": `%` of a number by a tensor.
