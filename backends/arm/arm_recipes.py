@@ -19,6 +19,7 @@ import shlex
 from typing import Any
 
 import arm_guards
+import arm_moves
 import arm_partitions
 import arm_places
 import arm_scores
@@ -110,6 +111,7 @@ def _made(
       values: of the options that it takes.
     """
     arm_guards.install()
+    arm_moves.install()
     arm_partitions.install()
     arm_places.install()
     try:

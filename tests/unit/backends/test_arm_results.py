@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import arm_moves
 import arm_negations
 import arm_recipes
 import pytest
@@ -12,8 +13,11 @@ import torch.nn.functional as F
 from etbuild import Method, ModelSpec, Options, RecipeContext
 from etlower import operators, partition_tags, stages
 from etlower.progress import Progress
+from executorch.backends.arm._passes import PropagateViewCopyPermuteUpPass
 from executorch.exir import to_edge
+from executorch.exir.dialects._ops import ops
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule
 
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
@@ -112,3 +116,24 @@ def test_results_that_equal_what_is_given() -> None:
     x = torch.randn(1, 2, 4, 4)
     for got, want in zip(tagged.module(check_guards=False)(x), Same()(x), strict=True):
         torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+def test_permutations_before_a_number() -> None:
+    """Upstream permutes the number instead of what is subtracted from it."""
+    arm_moves.install()
+    number, x = torch.full((1, 1, 1, 1), 0.7), torch.randn(1, 2, 3, 4)
+    graph = Graph()
+    nodes = graph.placeholder("number"), graph.placeholder("x")
+    sub = graph.call_function(ops.edge.aten.sub.Tensor, nodes)
+    permuted = graph.call_function(ops.edge.aten.permute_copy.default, (sub, [0, 3, 1, 2]))
+    graph.output((permuted,))
+    with FakeTensorMode() as mode:
+        values = [mode.from_tensor(number), mode.from_tensor(x), torch.empty(x.shape)]
+        for node, value in zip((*nodes, sub), values, strict=True):
+            node.meta["val"] = value
+        permuted.meta["val"] = torch.empty(1, 4, 2, 3)
+        module = PropagateViewCopyPermuteUpPass()(GraphModule(nn.Module(), graph)).graph_module
+    calls = [operators.packet(node) for node in module.graph.nodes if node.op == "call_function"]
+    assert calls == ["permute_copy", "sub"]
+    [got] = module(number, x)
+    torch.testing.assert_close(got, (number - x).permute(0, 3, 1, 2))
