@@ -91,7 +91,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
         without_places,
     )
     from qualcomm_quantizer import enlarge_scales
-    from qualcomm_scales import in_a_row, in_results_scale
+    from qualcomm_scales import centered, in_a_row, in_given_scale, in_results_scale
 
     qualcomm_compiler.install()
     chip = _chip(ctx, soc_model)
@@ -126,7 +126,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
             quantizers=[quantizer(chip, precision)],
             pre_prepare_passes=[static_captured(ctx.label, "QNN"), without_places, _write_out],
             pre_convert_passes=[enlarge_scales],
-            post_convert_passes=[in_results_scale, in_a_row],
+            post_convert_passes=[in_given_scale, in_results_scale, centered, in_a_row],
         )
         if precision
         else None,

@@ -91,6 +91,60 @@ def in_results_scale(graph: GraphModule) -> GraphModule:
     return graph
 
 
+def in_given_scale(graph: GraphModule) -> GraphModule:
+    """Quantizes what repeats numbers, or copies them, to the scale of these first.
+
+    QNN takes the steps for those of the result's scale.
+
+    Args:
+      graph: a quantized graph; it is changed.
+    """
+    return rescaling.keep(graph, (*_COPIES, *_REPEATING), lambda given, own: given)
+
+
+_REPEATING = ("upsample_nearest1d", "upsample_nearest2d", "_upsample_nearest_exact2d")
+
+
+def centered(graph: GraphModule) -> GraphModule:
+    """Gives the second factor of products of matrices a zero point in the middle of 8 bits.
+
+    QNN (2.5.0 of onnxruntime-qnn) takes the zero point for the middle where it is no more than 16
+    steps beside it, of sums, differences and products, and cuts off the steps at one end.
+
+    Args:
+      graph: a quantized graph; it is changed.
+    """
+    for node in graph.graph.find_nodes(op="call_function", target=_DEQUANTIZE):
+        scale = _centered(*node.args[1:6])
+        for product in [user for user in node.users if _is_second_factor(node, user)]:
+            if scale != node.args[1:6]:
+                with graph.graph.inserting_before(product):
+                    value = rescaling.rounded(node, scale)
+                product.update_arg(_PRODUCTS[operators.packet(product)], value)
+    graph.recompile()
+    return graph
+
+
+# And the places of their second factors.
+_PRODUCTS = {"baddbmm": 2, "bmm": 1, "linear": 1, "matmul": 1, "mm": 1}
+_MIDDLE, _NEAR = 128, 16
+
+
+def _is_second_factor(node: torch.fx.Node, product: torch.fx.Node) -> bool:
+    place = _PRODUCTS.get(operators.packet(product))
+    return place is not None and product.args[place] is node
+
+
+def _centered(scale: float, zero: int, low: int, high: int, dtype: torch.dtype) -> rescaling.Scale:
+    """The scale with a zero point in the middle that has all numbers of another."""
+    beside = abs(zero - low - _MIDDLE)
+    if dtype not in (torch.uint8, torch.int8) or not 0 < beside <= _NEAR:
+        return scale, zero, low, high, dtype
+    middle = low + _MIDDLE
+    wide = max((zero - low) / (middle - low), (high - zero) / (high - middle))
+    return scale * wide, middle, low, high, dtype
+
+
 def _source(node: torch.fx.Node) -> torch.fx.Node:
     """The value that a node copies; upstream drops copies."""
     while operators.packet(node) in _COPIES:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from etlower import operators
-from qualcomm_scales import in_a_row, in_results_scale
+from qualcomm_scales import centered, in_a_row, in_given_scale, in_results_scale
 from torch import Tensor
 
 QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
@@ -74,3 +75,53 @@ def test_what_is_written_has_the_results_scale() -> None:
     steps = copy.args[1].args[0]
     assert (copy.args[1].args[1], steps.args[1], steps.args[0].args[1]) == (0.05, 0.05, 0.01)
     assert (graph(x) - Writing()(x)).abs().max() < 0.03
+
+
+def _steps(x: Tensor, scale: float, zero: int) -> Tensor:
+    values = (scale, zero, 0, 255, torch.uint8)
+    return DEQUANTIZE(QUANTIZE(x, *values), *values)
+
+
+@pytest.mark.parametrize(
+    ("zero", "expected"), [(128, 128), (127, 128), (112, 128), (144, 128), (111, 111), (0, 0)]
+)
+def test_second_factors_have_a_zero_in_the_middle(zero: int, expected: int) -> None:
+    """QNN cuts off the steps at one end where it is near."""
+
+    class Product(torch.nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            first = _steps(x, 0.1, 120)
+            return first @ _steps(y + y, 0.1, zero) + first.bmm(first)
+
+    numbers = torch.arange(256.0).view(1, 16, 16)
+    inputs = (numbers / 2560, (numbers - zero) * 0.05)
+    exact = Product()(*inputs)
+    graph = centered(
+        torch.export.export(Product(), inputs, strict=True).module(check_guards=False)
+    )
+    graph.graph.lint()
+    products = [n for n in graph.graph.nodes if operators.packet(n) in ("matmul", "bmm")]
+    assert [node.args[0].args[2] for node in products] == [120, 120]
+    assert [node.args[1].args[2] for node in products] == [expected, 128]
+    scale = products[0].args[1].args[1]
+    assert (0 - expected) * scale <= (0 - zero) * 0.1 + 1e-6
+    assert (255 - expected) * scale >= (255 - zero) * 0.1 - 1e-6
+    assert (graph(*inputs) - exact).abs().max() < 0.02 * exact.abs().max()
+
+
+def test_repeated_numbers_keep_their_scale_first() -> None:
+    """QNN takes the steps that it repeats for those of the result's scale."""
+
+    class Repeated(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            x = scaled(x, 0.1)
+            return scaled(torch.nn.functional.interpolate(x, scale_factor=2), 0.07)
+
+    x = torch.randn(1, 2, 3, 4, generator=torch.Generator().manual_seed(0))
+    graph = in_given_scale(
+        torch.export.export(Repeated(), (x,), strict=True).module(check_guards=False)
+    )
+    graph.graph.lint()
+    quantized = graph.graph.find_nodes(op="call_function", target=QUANTIZE)
+    assert [node.args[1] for node in quantized] == [0.1, 0.1, 0.07]
+    torch.testing.assert_close(graph(x), Repeated()(x))
