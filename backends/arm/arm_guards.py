@@ -205,7 +205,14 @@ def _gives_places(node: torch.fx.Node) -> bool:
 
 # What tells that TOSA computes a call otherwise than it says.
 _OTHERWISE = (
-    *(_approximates, arm_tables.is_missed, _rounds, _asks_for_zero, _divides_otherwise, _adds_by_place),
+    *(
+        _approximates,
+        arm_tables.is_missed,
+        _rounds,
+        _asks_for_zero,
+        _divides_otherwise,
+        _adds_by_place,
+    ),
     *(_gives_places, _pools_or_resizes_otherwise, _raises_oddly),
 )
 

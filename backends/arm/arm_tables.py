@@ -57,13 +57,15 @@ def _lies_beside(
 
 
 def _function(node: Node) -> Callable[[torch.Tensor], torch.Tensor] | None:
-    """What a call computes of each number; None: upstream has no table for it."""
-    tables = TableOps(None)
+    """The function of one number that a call computes; None: upstream has no table for it."""
     if node.target is _ELU:
         factors = [_ALPHA, 1.0, 1.0]
         factors[: len(node.args) - 1] = node.args[1:]
         return lambda x: torch.ops.aten.elu.default(x, *factors)
-    return tables[node] if node in tables else None
+    tables = TableOps(None)
+    if node not in tables:
+        return None
+    return tables[node]  # type: ignore[no-any-return]
 
 
 def _scale(nodes: Any) -> tuple[float, int] | None:

@@ -177,7 +177,7 @@ def _functions() -> Iterator[Net]:
         "permute + permute": lambda x, y: x.permute(1, 0).permute(1, 0) + y,
         "permute + matmul": lambda x, y: x.T @ y,
         "sub of a number + permute": lambda x, y: ((1 - x).permute(1, 0), y),
-        "comparison of a number + permute": lambda x, y: ((0.3 > x).permute(1, 0), y),
+        "comparison of a number + permute": lambda x, y: ((x < 0.3).permute(1, 0), y),
         "reshape + permute + reshape": lambda x, y: x.reshape(2, 2, 8).permute(1, 0, 2) + y[:2],
         "cat + slice": lambda x, y: torch.cat([x, y], 1)[:, 4:12],
         "split + add": lambda x, y: sum(torch.split(x, 4, 1)) + y[:, :4],

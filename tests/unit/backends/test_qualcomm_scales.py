@@ -96,9 +96,7 @@ def test_second_factors_have_a_zero_in_the_middle(zero: int, expected: int) -> N
     numbers = torch.arange(256.0).view(1, 16, 16)
     inputs = (numbers / 2560, (numbers - zero) * 0.05)
     exact = Product()(*inputs)
-    graph = centered(
-        torch.export.export(Product(), inputs, strict=True).module(check_guards=False)
-    )
+    graph = centered(torch.export.export(Product(), inputs, strict=True).module(check_guards=False))
     graph.graph.lint()
     products = [n for n in graph.graph.nodes if operators.packet(n) in ("matmul", "bmm")]
     assert [node.args[0].args[2] for node in products] == [120, 120]
