@@ -11,10 +11,12 @@ from executorch.backends.xnnpack._passes.channels_last_tagged_reshape_pass impor
     ChannelsLastTaggedReshapePass,
 )
 from executorch.backends.xnnpack._passes.convert_to_linear import ConvertToLinearPass
+from executorch.backends.xnnpack._passes.decompose_batch_norm import DecomposeBatchNorm
 from executorch.backends.xnnpack._passes.fuse_activation_pass import FuseActivationPass
 from executorch.backends.xnnpack.serialization.xnnpack_graph_schema import OutputMinMax
 from executorch.backends.xnnpack.utils.quant_utils import is_dequant
 from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
+from executorch.exir.dialects._ops import ops
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.utils.source_matcher_utils import SourcePartition
@@ -29,9 +31,22 @@ def install() -> None:
     replace(XnnpackBackend, "preprocess", _own_packed)
     replace(ConvertToLinearPass, "create_linear", _keep_batches)
     replace(FuseActivationPass, "get_output_min_max_from_activation", _all_bounds)
+    replace(DecomposeBatchNorm, "decompose_node", _keep_values)
     layouts = ChannelsLastTaggedReshapePass
     replace(layouts, "is_nhwc_node", lambda inner, node: _lies_last(inner, node, True))
     replace(layouts, "is_nchw_node", lambda inner, node: _lies_last(inner, node, False))
+
+
+def _keep_values(inner: Any, self: Any, node: Node, graph_module: GraphModule) -> None:
+    """Has upstream's pass take a normalization behind another one, which it makes a layer of.
+
+    It asks what that gives, which is not known of a new layer.
+    """
+    value = node.args[0].meta["val"]
+    inner(self, node, graph_module)
+    for target in (ops.edge.aten.convolution.default, ops.edge.aten.squeeze_copy.dim):
+        for made in graph_module.graph.find_nodes(op="call_function", target=target):
+            made.meta.setdefault("val", value)
 
 
 def _own_packed(inner: Any, program: ExportedProgram, specs: Any) -> Any:

@@ -1,8 +1,9 @@
 """Finds what XNNPACK would compute in the wrong layout, or refuse.
 
-In a delegate, upstream's pass (channels_last_tagged_reshape_pass.py, 1.5.1) gives convolutions and
-what follows them channels that lie last. It goes wrong in three cases, the first two often without
-an error, and what is found here is left out of them:
+In a delegate, upstream's pass (channels_last_tagged_reshape_pass.py, 1.5.1) gives convolutions,
+batch normalizations of their own, which become such, and what follows them channels that lie last.
+It goes wrong in three cases, the first two often without an error, and what is found here is left
+out of them:
 
 - softmax over the last dimension, which in that layout has the channels;
 - the input of a convolution that is quantized dynamically. The pass converts what the delegate gets
@@ -84,6 +85,8 @@ _OF_TWO = frozenset(("add", "div", "mul", "rsub", "sub"))
 _IN_ROWS = frozenset(("linear", "squeeze_copy", "unsqueeze_copy", "view_copy"))
 _IN_CHANNELS = frozenset(
     (
+        # A convolution by then, where no other one takes it in.
+        "_native_batch_norm_legit_no_training",
         *("amax", "avg_pool2d", "convolution", "max"),
         *("max_pool2d", "mean", "prelu", "upsample_bilinear2d"),
     )
@@ -127,7 +130,7 @@ def has_rows(linear: Node) -> bool:
     """
     return linear.args[0].meta["val"].dim() != _RANK or not (
         any(
-            any(map(_is_convolution, (node, *node.users)))
+            any(map(_becomes_convolution, (node, *node.users)))
             for node in _sources(linear, _ATEN_IN_ROWS)
         )
         or any(map(_has_channels_last, _sources(linear, _ATEN_IN_ROWS | {"contiguous"})))
@@ -275,6 +278,10 @@ def _until(node: Node) -> Iterator[Node]:
 
 def _is_convolution(node: Node) -> bool:
     return _name(node).startswith("conv")
+
+
+def _becomes_convolution(node: Node) -> bool:
+    return _is_convolution(node) or _name(node) == "batch_norm"
 
 
 def _name(node: Node) -> str:

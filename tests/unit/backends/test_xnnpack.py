@@ -434,6 +434,33 @@ def test_cases(
     assert wrong == {}
 
 
+@pytest.mark.parametrize("recipe", ["fp32", "int8_dynamic_per_channel", "int8_static_per_channel"])
+def test_normalizations_become_layers(recipe: str, tmp_path: Path) -> None:
+    """Behind a batch normalization of its own, channels lie last as behind a convolution."""
+    torch.manual_seed(0)
+    norms = [torch.nn.BatchNorm2d(4), torch.nn.BatchNorm2d(4), torch.nn.BatchNorm1d(6)]
+    for norm in norms:
+        torch.nn.init.normal_(norm.running_mean)
+    first, second, flat = norms
+    nets = {
+        "softmax": torch.nn.Sequential(first, torch.nn.Softmax(-1)),
+        "softmax behind ReLU": torch.nn.Sequential(first, torch.nn.ReLU(), torch.nn.Softmax(-1)),
+        "another one": torch.nn.Sequential(first, second),
+        "itself": torch.nn.Sequential(first, torch.nn.ReLU(), first),
+        "linear": torch.nn.Sequential(first, torch.nn.Linear(6, 6)),
+        "two of rows": torch.nn.Sequential(flat, torch.nn.BatchNorm1d(6)),
+    }
+    wrong = {}
+    for name, net in nets.items():
+        x = torch.randn(3, 6) if name == "two of rows" else torch.randn(1, 4, 6, 6)
+        [got] = outputs(net.eval(), (x,), recipe, tmp_path)
+        want = net(x).detach()
+        noise = (got - want).square().sum() / want.square().sum()
+        if noise > 1e-3:
+            wrong[name] = f"{-10 * noise.log10():.1f} dB"
+    assert wrong == {}
+
+
 class Pictures(torch.nn.Module):
     """Readers of pictures whose channels lie last, in all layouts that XNNPACK computes in."""
 
