@@ -34,15 +34,15 @@ def calls(model: GraphModule) -> set[Node]:
     found: set[Node] = set()
     for node in model.graph.nodes:
         if packet(node) in _GUARDS and _has_small_number(node, model):
-            behind = _to_quotients(node)
-            if behind:
-                found |= {node, *behind, *_summed(node)}
+            divided = _to_quotients(node)
+            if divided:
+                found |= {*divided, *_summed(node)}
     return found
 
 
 def _has_small_number(node: Node, model: GraphModule) -> bool:
-    numbers = [*node.args[1:], *node.kwargs.values()]
-    return any(_is_small(_number(given, model)) for given in (node.args[0], *numbers))
+    given = (*node.args, *node.kwargs.values())
+    return any(_is_small(_number(each, model)) for each in given)
 
 
 def _number(given: object, model: GraphModule) -> object:
@@ -59,7 +59,7 @@ def _is_small(number: object) -> bool:
 
 
 def _to_quotients(node: Node) -> list[Node]:
-    """The calls from a value to quotients that it divides, with these; none: it is no divisor."""
+    """A call, those behind it, and the quotients that they divide; none: it is no divisor."""
     path, quotients = [node], []
     for value in path:
         for user in value.users:

@@ -38,10 +38,14 @@ def _reciprocal_power(x: Any, exponent: float) -> Any:
     return (x**-exponent).reciprocal() if exponent > -1 else x.reciprocal() ** -exponent
 
 
-def _is_norm_below_zero(node: Node) -> bool:
+def _order(node: Node) -> float:
+    """The order of a norm, which is 2 where it is left open."""
     order = argument_of(node, 1, "ord", 2)
-    order = 2 if order is None else order
-    return _is_of_floats(node) and math.isfinite(order) and order < 0
+    return 2 if order is None else order
+
+
+def _is_norm_below_zero(node: Node) -> bool:
+    return _is_of_floats(node) and math.isfinite(_order(node)) and _order(node) < 0
 
 
 def _norm_below_zero(
@@ -54,9 +58,7 @@ def _norm_below_zero(
 
 
 def _is_other_norm(node: Node) -> bool:
-    order = argument_of(node, 1, "ord", 2)
-    order = 2 if order is None else order
-    return _is_of_floats(node) and order not in (1, 2)
+    return _is_of_floats(node) and _order(node) not in (1, 2)
 
 
 def _other_norm(
@@ -83,22 +85,14 @@ def _ones(x: Any, exponent: float) -> Any:
     return torch.ones_like(x)
 
 
+_NORMS = ("linalg_vector_norm.default", "norm.ScalarOpt_dim")
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "negative_power": (
         Rule(("pow.Tensor_Scalar",), _is_below_zero, _reciprocal_power),
-        Rule(
-            ("linalg_vector_norm.default", "norm.ScalarOpt_dim"),
-            _is_norm_below_zero,
-            _norm_below_zero,
-        ),
+        Rule(_NORMS, _is_norm_below_zero, _norm_below_zero),
     ),
-    "norm_order": (
-        Rule(
-            ("linalg_vector_norm.default", "norm.ScalarOpt_dim"),
-            _is_other_norm,
-            _other_norm,
-        ),
-    ),
+    "norm_order": (Rule(_NORMS, _is_other_norm, _other_norm),),
     "power_root": (Rule(("pow.Tensor_Scalar",), _is_root, _root),),
     "zeroth_power": (Rule(("pow.Tensor_Scalar",), _is_zeroth, _ones),),
 }
