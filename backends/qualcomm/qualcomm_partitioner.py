@@ -23,7 +23,7 @@ import qualcomm_compiler
 import qualcomm_scales
 import torch
 from etbuild import BuildError, LowerAgain
-from etlower import asked_infinities, exchanged, operators, partition_tags
+from etlower import asked_infinities, exchanged, guarded_logarithms, operators, partition_tags
 from executorch.backends.qualcomm.partition import qnn_partitioner
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -77,8 +77,9 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         self._decomposed: set[_Call] = set()
         self._refused: set[tuple[str, str]] = set()
         self._constants: set[torch.fx.Node] = set()
-        # Functions of floats whose infinities the model asks for: HTP has a largest number instead.
-        self._asked: set[torch.fx.Node] = set()
+        # Functions of floats whose infinities the model asks for, as HTP has a largest number
+        # instead, and logarithms of numbers that are too small for it.
+        self._out_of_range: set[torch.fx.Node] = set()
 
     def partition(self, edge_program: torch.export.ExportedProgram) -> Any:
         """Partitions a method; see upstream's class."""
@@ -112,10 +113,14 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         """Finds partitions; without what only computes constants, which QNN cannot hand out."""
         constants = operators.stored(edge_program)
         self._constants = operators.following(edge_program.graph.nodes, constants)
-        asked = asked_infinities.asked(
-            edge_program.graph, lambda node: operators.number_of(edge_program, node)
-        )
-        self._asked = asked | asked_infinities.readers(asked)
+
+        def number_of(value: Any) -> float | None:
+            return operators.number_of(edge_program, value)
+
+        asked = asked_infinities.asked(edge_program.graph, number_of)
+        self._out_of_range = asked | asked_infinities.readers(asked)
+        if self._has_floats:
+            self._out_of_range |= guarded_logarithms.calls(edge_program.graph, number_of)
         with _refusing(self._stays):
             partitions = super().generate_partitions(edge_program)
         with exchanged.results_named(edge_program):
@@ -139,7 +144,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             return True
         if QCOM_QUANT_ATTRS not in node.meta and (
             # What the recipe gives no scale may have been infinite while it was calibrated.
-            node in self._asked or (operators.packet(node) == "pow" and not self._has_floats)
+            node in self._out_of_range or (operators.packet(node) == "pow" and not self._has_floats)
         ):
             return True
         if is_cast(node):

@@ -35,7 +35,9 @@ from vendor_sdk import Sdk
 _LIBRARIES = "lib/x86_64-linux-clang"
 _HTP = "libQnnHtp.so"
 # Of etbuild.write_out, for floats.
-_OF_ALL = ("half_range", "instance_norm", "one_place")
+_OF_ALL = (
+    *("half_quotient", "half_range", "half_variance", "instance_norm", "norm_order", "one_place"),
+)
 _RULES = (
     *("hidden_rows", "attention_heads", "einsum", "elu", *_OF_ALL, "many_dimensions"),
     *("negative_power", "norm_dimensions", "rank", "single_any", "sum_factor", "uneven_padding"),
@@ -134,6 +136,8 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
             static_shapes(ctx.label, "QNN"),
             specs.note,
             for_qnn(ctx.label),
+            # Before the variances below them, and the quotients that they are made of.
+            write_out("half_root"),
             write_out(*(_OF_ALL if precision else _RULES)),
             _without_places,
             lambda method, program: passes().transform_for_export_pipeline(program),

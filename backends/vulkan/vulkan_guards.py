@@ -9,13 +9,13 @@ kernels, and the program's report says why.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 import vulkan_kernels
 from etbuild.operator_versions import OLDEST, VULKAN, is_older
-from etlower import exchanged, operators, partition_tags
+from etlower import exchanged, guarded_logarithms, operators, partition_tags
 from executorch.backends.vulkan.partitioner import vulkan_partitioner
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import (
     VulkanPartitioner,
@@ -73,6 +73,7 @@ class GuardedPartitioner(VulkanPartitioner):
         super().__init__(options)
         self._runtime = runtime
         self._inexact_gelu = inexact_gelu
+        self._is_half = bool(options.get("force_fp16"))
 
     def ops_to_not_decompose(self, ep: Any) -> Any:
         """As upstream's, without calls that the runtime gets wrong."""
@@ -84,9 +85,14 @@ class GuardedPartitioner(VulkanPartitioner):
         """As upstream's."""
         _choose_patterns(self._runtime or OLDEST)
         vulkan_kernels.mark(exported_program, self._inexact_gelu)
+        logarithms: set[Node] = set()
+        if self._is_half:
+            logarithms = guarded_logarithms.calls(
+                exported_program.graph, lambda value: operators.number_of(exported_program, value)
+            )
         upstream = vulkan_partitioner.VulkanSupportedOperators
         vulkan_partitioner.VulkanSupportedOperators = lambda *given, **named: _Supported(
-            self._runtime, *given, **named
+            self._runtime, logarithms, *given, **named
         )
         try:
             result = super().partition(exported_program)
@@ -155,9 +161,12 @@ class _Supported(VulkanSupportedOperators):
     # Reports name the backend by the module of what refused a node.
     __module__ = VulkanSupportedOperators.__module__
 
-    def __init__(self, runtime: str, *given: Any, **named: Any) -> None:
+    def __init__(
+        self, runtime: str, logarithms: Collection[Node], *given: Any, **named: Any
+    ) -> None:
         super().__init__(*given, **named)
         self._runtime = runtime
+        self._logarithms = logarithms
         self._fused = {
             node for match in self.fusable_subgraphs if _is_fused(match) for node in match.all_nodes
         }
@@ -191,6 +200,8 @@ class _Supported(VulkanSupportedOperators):
             and not _is_weight_of_linear(node, self._is_node_supported)
         ):
             return f"{_NOWHERE} outside of a quantized linear layer"
+        if node in self._logarithms:
+            return "16-bit floats lack the small number that keeps a logarithm's from zero"
         first = VULKAN.get(name)
         if first and _is_only_negated(node):
             return f"nothing but {_NOT} reads it, and {_NOWHERE}"

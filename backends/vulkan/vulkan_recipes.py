@@ -41,6 +41,8 @@ from vulkan_passes import KeptDimensions, install
 _ROWS = 4
 # Most elements of a texture in a dimension, and those with the option small_texture_limits.
 _TEXTURE, _SMALL_TEXTURE = 16384, 2048
+# Of etbuild.write_out, for 16-bit floats: roots come before the numbers below them are raised.
+_OF_HALVES = (("half_rms_norm", "half_root"), ("half_guard", "half_range"))
 _FLAGS = ("small_texture_limits", "require_dynamic_shapes")
 
 
@@ -165,11 +167,12 @@ def _made(
         quantization = QuantizationRecipe(quantizers=[quantizer], pre_prepare_passes=folds)
     # Beside the noise of 16 bits or of a quantization, the approximation of GELU is nothing.
     coarse = bool(settings) or quantization is not None or not ctx.exact("gelu")
+    rules = (*(_OF_HALVES if settings else ()), ("negative_power", "power_root"))
     partitioner = GuardedPartitioner({**(settings or {}), **chosen}, runtime, inexact_gelu=coarse)
     return ExportRecipe(
         name=name,
         quantization_recipe=quantization,
-        aten_transform_passes=[write_out("negative_power", "power_root")],
+        aten_transform_passes=[write_out(*names) for names in rules],
         lowering_recipe=LoweringRecipe(
             partitioners=[partitioner],
             edge_transform_passes=[lambda _method, _program: [KeptDimensions()]],

@@ -40,6 +40,7 @@ RECIPES = [
     # What it leaves to portable kernels is tried with them.
     _recipe("qualcomm", "fp16", per_operator = 1, words = _HALF),
     _recipe("qualcomm", "int8", per_operator = 1, words = _FLOATS),
+    _recipe("vulkan", "fp16", per_operator = 1, words = _HALF),
     _recipe("vulkan", "fp32", per_operator = 1, words = _FLOATS),
     _recipe("xnnpack", "fp32", sample = _SAMPLE + ["--operators=100"]),
     _recipe("xnnpack", "int8_dynamic_act_int4_weight", per_operator = 2, words = _FLOATS),

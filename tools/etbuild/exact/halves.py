@@ -7,28 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from etbuild.exact import ranges
-from etbuild.exact.nodes import always, argument_of, aten, dtype_of, gives_half
+from etbuild.exact.nodes import always, aten, dtype_of, gives_half
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
 
-def _is_norm(node: Node) -> bool:
-    value = node.meta["val"]
-    given = node.args[0].meta["val"]  # type: ignore[union-attr]
-    is_float = value.dtype.is_floating_point and value.numel() > 0 and given.numel() > 0
-    return bool(is_float and ranges.is_written(argument_of(node, 1, "ord", 2)))
-
-
 def _gives_floats(node: Node) -> bool:
     return bool(dtype_of(node).is_floating_point)
-
-
-def _varies(node: Node) -> bool:
-    """Tells whether a variance is of several floats."""
-    value = node.args[0].meta["val"]  # type: ignore[union-attr]
-    return bool(_gives_floats(node) and value.dim() and value.numel() > 1)
 
 
 def _is_positive(node: Node) -> bool:
@@ -134,37 +121,20 @@ _PRODUCTS = (
     *("floor_divide.default", "mul.Scalar", "mul.Tensor"),
 )
 _MOST_FACTORS = 16
-# What torch makes of norms of vectors.
-MADE_OF_NORMS = (
-    *("cosine_embedding_loss.default", "cosine_similarity.default", "dist.default"),
-    *("frobenius_norm.dim", "linalg_matrix_norm.default", "linalg_matrix_norm.str_ord"),
-    *("linalg_norm.default", "linalg_norm.ord_str"),
-    *("pairwise_distance.default", "renorm.default", "triplet_margin_loss.default"),
-)
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "half_comparison": tuple(
         Rule((name,), _compares_half, _with_rounded(name)) for name in _COMPARISONS
     ),
     "half_number": tuple(Rule((name,), _has_lost_number, _in_single(name)) for name in _PRODUCTS),
+    "half_quotient": (Rule(("div.Tensor",), _is_divided_by_few, ranges.quotient),),
     "half_range": (
-        Rule(("div.Tensor",), _is_divided_by_few, ranges.quotient),
         Rule(("erfc.default", "special_erfc.default"), always, ranges.erfc),
-        Rule(("linalg_vector_norm.default",), _is_norm, ranges.norm),
-        Rule(("norm.Scalar", "norm.ScalarOpt_dim"), _is_norm, ranges.norm),
         Rule(("mish.default",), always, ranges.mish),
         Rule(("pow.Scalar",), _is_positive, ranges.power_of_number),
         Rule(("pow.Tensor_Scalar", "square.default"), _is_product, _product),
         Rule(("soft_margin_loss.default",), _gives_floats, ranges.soft_margin_loss),
         Rule(("softplus.default",), always, ranges.softplus),
-        *(
-            Rule(
-                tuple(f"{name}.{overload}" for overload in ("correction", "default", "dim")),
-                _varies,
-                ranges.variance(name),
-            )
-            for name in ("std", "var")
-        ),
     ),
     "half_result": (
         *(Rule((name,), gives_half, _in_single(name)) for name in _HALVES),
@@ -174,8 +144,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 REASONS: Mapping[str, str] = {
     "half_comparison": "the kernels compare with the number before it is rounded to 16 bits",
     "half_number": "upstream makes it one of 16 bits, which is infinite, or has few digits",
+    "half_quotient": "the delegate multiplies by a reciprocal that may be zero in 16 bits",
     "half_range": "a step of it leaves the range of the delegate's 16-bit floats",
     "half_result": "upstream makes its numbers 32-bit tensors, so the result would have 32 bits",
 }
-# Operators that are made of those of a rule.
-COMPOSITES: Mapping[str, tuple[str, ...]] = {"half_range": MADE_OF_NORMS}

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from etbuild.exact.halves import MADE_OF_NORMS
 from etbuild.exact.nodes import argument_of
+from etbuild.exact.roots import MADE_OF_NORMS
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:

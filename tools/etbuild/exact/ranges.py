@@ -15,59 +15,12 @@ LOWEST = math.log(2.0**-26)
 HIGHEST = 11.0859375
 
 
-def is_written(order: Any) -> bool:
-    """Tells whether a norm adds powers and takes their root, or counts: no sum, no maximum."""
-    return order is None or order == 0 or (math.isfinite(order) and order > 1)
-
-
-def norm(
-    x: Any, order: float | None = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Any:
-    """`torch.linalg.vector_norm` of numbers divided by the largest; of order 0, a count."""
-    import torch
-
-    x = x if dtype is None else x.to(dtype)
-    dims = list(range(x.dim())) if dim is None or dim == [] else dim
-    if order == 0:
-        return torch.sum((x != 0).to(x.dtype), dims, keepdim=keepdim)
-    largest = torch.amax(torch.abs(x), dims, keepdim=True).clamp(min=2.0**-14)
-    small = quotient(x, largest)
-    result = torch.linalg.vector_norm(small, order or 2, dims, keepdim=True) * largest
-    return result if keepdim else torch.squeeze(result, dims)
-
-
 def quotient(x: Any, y: Any) -> Any:
     """x / y, of which a delegate makes a product with 1 / y, which is zero above 2**14."""
     import torch
 
     factor = 1 - (torch.abs(y) > 2.0**12).to(y.dtype) * (15 / 16)
     return (x * factor) / (y * factor)
-
-
-def variance(operator: str) -> Any:
-    """A function as `torch.var` or `torch.std`, of differences from the mean that are at most 1.
-
-    Args:
-      operator: "var" or "std".
-    """
-
-    def function(x: Any, *given: Any, keepdim: bool = False, **named: Any) -> Any:
-        import torch
-
-        # Either dimensions, or whether one is taken off the count.
-        dims = given[0] if given and not isinstance(given[0], bool) else named.get("dim")
-        dims = list(range(x.dim())) if not dims else [dims] if isinstance(dims, int) else dims
-        unbiased = next((v for v in (*given, named.get("unbiased")) if isinstance(v, bool)), True)
-        correction = named.get("correction", int(unbiased))
-        correction = 1 if correction is None else correction
-        keepdim = given[2] if len(given) > 2 else keepdim
-        apart = x - torch.mean(x, dims, keepdim=True)
-        largest = torch.amax(torch.abs(apart), dims, keepdim=True).clamp(min=2.0**-14)
-        result = torch.var(quotient(apart, largest), dims, correction=correction, keepdim=True)
-        result = result * largest * largest if operator == "var" else result.sqrt() * largest
-        return result if keepdim else torch.squeeze(result, dims)
-
-    return function
 
 
 def soft_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:

@@ -22,6 +22,7 @@ class Rule:
       whole: whether operators that torch composes of others stay whole in it.
       constants: tensors for a node that the program stores; `function` takes them before the
         operator's own arguments. Such a rule applies to an exported program's own graph.
+      given: what `function` takes instead of the operator's own arguments, of a node.
     """
 
     operators: tuple[str, ...]
@@ -29,3 +30,4 @@ class Rule:
     function: Callable[..., Any]
     whole: bool = False
     constants: Callable[[Node], Sequence[Tensor]] | None = None
+    given: Callable[[Node], Sequence[Any]] | None = None

@@ -10,6 +10,7 @@ from etbuild.exact import (
     batches,
     corners,
     experts,
+    guards,
     halves,
     layouts,
     mixed_types,
@@ -19,6 +20,7 @@ from etbuild.exact import (
     powers,
     products,
     resizing,
+    roots,
     sizes,
     whole_numbers,
 )
@@ -30,6 +32,7 @@ _GROUPS = (
     batches,
     corners,
     experts,
+    guards,
     halves,
     layouts,
     mixed_types,
@@ -39,6 +42,7 @@ _GROUPS = (
     powers,
     products,
     resizing,
+    roots,
     sizes,
     whole_numbers,
 )
@@ -51,8 +55,8 @@ REASONS: Mapping[str, str] = {
 }
 # Operators that torch composes of others, some of which a rule writes out.
 COMPOSITES: Mapping[str, tuple[str, ...]] = {
-    **halves.COMPOSITES,
     **powers.COMPOSITES,
+    **roots.COMPOSITES,
     **whole_numbers.COMPOSITES,
 }
 # Rules that all recipes get: each makes a call that fails, or whose result is wrong, into one that

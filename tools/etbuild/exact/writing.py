@@ -55,10 +55,15 @@ def write_out(*names: str) -> WriteOut:
           noise of a quantization its difference of 5e-4 is nothing.
         "grouped_product": products of rows with the matrices of their groups, as those of experts.
         "half_comparison": comparisons of 16-bit floats with numbers that these do not hold.
+        "half_guard": small numbers that keep a divisor from zero, as ones that 16-bit floats hold.
         "half_number": products and quotients of 16-bit floats and very large or small numbers.
-        "half_range": norms of vectors, softplus, mish, `erfc`, powers of a number and whole
-          powers, in steps that stay within 65,504, and are right for numbers below 6e-5.
+        "half_quotient": quotients by fewer numbers, of which no reciprocal is too small.
+        "half_range": softplus, mish, `erfc`, powers of a number and whole powers, in steps that
+          stay within 65,504, and are right for numbers below 6e-5.
         "half_result": functions of 16-bit floats that upstream would give in 32 bits.
+        "half_rms_norm": `rms_norm`, in steps as those of "half_root".
+        "half_root": roots of sums of squares, norms and deviations, of numbers that are at most 1.
+        "half_variance": variances, in steps as those of "half_root".
         "hard_sigmoid": hard sigmoid and hard swish that follow no layer, or not alone.
         "hardtanh": bounds of which one has its default, as those of `clamp`.
         "hidden_rows": `scaled_dot_product_attention` whose mask may hide all of a row, which is 0.
@@ -210,9 +215,11 @@ def _write_out_in(
                     break
                 if rule.constants and program is None:
                     continue
-                if base in rule.operators and rule.applies(node):
-                    writes = base != operator.removeprefix("aten.")
+                writes = base != operator.removeprefix("aten.")
+                if base in rule.operators and not (writes and rule.given) and rule.applies(node):
                     function = _written(rule.function) if writes else rule.function
+                    if rule.given:
+                        node.args, node.kwargs = tuple(rule.given(node)), {}
                     if rule.constants and program is not None:
                         node.args = (*_stored(program, node, rule.constants(node)), *node.args)
                     count = _replace(node, function, rule.whole)
