@@ -9,7 +9,8 @@ out of them:
 - the input of a convolution that is quantized dynamically. The pass converts what the delegate gets
   in place of what the convolution gets, and all that reads it then computes in that layout;
 - the input of a linear layer that is quantized dynamically, between which and its quantization the
-  pass puts a conversion, as it does with an example input whose channels lie last.
+  pass puts a conversion, behind pooling and resizing, too, and of an example input whose channels
+  lie last.
 
 Numbers are tensors without dimensions, which have no channels: the pass computes what has one as an
 operand with channels that do not lie last.
@@ -130,7 +131,7 @@ def has_rows(linear: Node) -> bool:
     """
     return linear.args[0].meta["val"].dim() != _RANK or not (
         any(
-            any(map(_becomes_convolution, (node, *node.users)))
+            _gives_channels_last(node) or any(map(_becomes_convolution, (node, *node.users)))
             for node in _sources(linear, _ATEN_IN_ROWS)
         )
         or any(map(_has_channels_last, _sources(linear, _ATEN_IN_ROWS | {"contiguous"})))
@@ -282,6 +283,15 @@ def _is_convolution(node: Node) -> bool:
 
 def _becomes_convolution(node: Node) -> bool:
     return _is_convolution(node) or _name(node) == "batch_norm"
+
+
+def _gives_channels_last(node: Node) -> bool:
+    """Tells whether an operator of an ATen program may be one whose channels the pass puts last."""
+    name = _name(node)
+    if name == "mean":
+        dims = node.args[1] if len(node.args) > 1 else ()
+        return isinstance(dims, list | tuple) and sorted(dim % _RANK for dim in dims) == [2, 3]
+    return name.removesuffix("_with_indices").removeprefix("adaptive_") in _IN_CHANNELS
 
 
 def _name(node: Node) -> str:

@@ -343,6 +343,15 @@ _MORE = {
     "one ReLU, twice": lambda net, x: (lambda y: (net.first(y), y.view(1, 8, 18)))(torch.relu(x)),
     "linear behind": lambda net, x: (net.rows(net.first(x)),),
     "linear behind permute": lambda net, x: (net.channels(net.first(x).permute(0, 2, 3, 1)),),
+    "linear behind pool": lambda net, x: (net.rows(F.max_pool2d(x, 3, 1, 1).relu()),),
+    "linear behind pool, permute": lambda net, x: (
+        net.channels(F.max_pool2d(x, 2).permute(0, 2, 3, 1)),
+    ),
+    "linear behind average": lambda net, x: (net.rows(F.avg_pool2d(_joined(x.mT).mT, 1)),),
+    "linear behind resizing": lambda net, x: (
+        net.rows(F.interpolate(x[..., ::2], scale_factor=2, mode="bilinear")),
+    ),
+    "linear beside means": lambda net, x: (net.rows(x * x.mean((2, 3), keepdim=True)),),
     "linear before": lambda net, x: (net.last(net.rows(x)),),
     "pad": lambda net, x: (F.pad(net.first(x), (1, 2)),),
     "pad between": lambda net, x: (net.last(F.pad(net.first(x), (1, 2))),),
@@ -396,8 +405,9 @@ _CASES |= {
     }.items()
     for name, function in _WITH_NUMBERS.items()
 }
+_ALWAYS = ("group norm", "linear b", "rows")
 _SOME = dict([*_CASES.items()][::18])
-_SOME |= {name: _CASES[name] for name in _CASES if name.startswith(("group norm", "rows"))}
+_SOME |= {name: _CASES[name] for name in _CASES if name.startswith(_ALWAYS)}
 _SOFTMAX = {name: function for name, function in _CASES.items() if "softmax" in name}
 
 
