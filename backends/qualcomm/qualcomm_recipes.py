@@ -27,7 +27,7 @@ from etbuild.exact import write_out_before_quantization
 from etbuild.recipes import static_captured
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
-from qualcomm_floats import LowerBounds, OneZero, RoundedResults
+from qualcomm_floats import FunctionsApart, LowerBounds, OneZero, RoundedResults
 from qualcomm_refusals import for_qnn
 from torch.export import ExportedProgram
 from vendor_sdk import Sdk
@@ -113,6 +113,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
             lambda method, program: [
                 BoundedExponents(),
                 LowerBounds(),
+                FunctionsApart(),
                 BoundsInScale(),
                 OneZero(program),
                 *passes().get_to_edge_transform_passes(program),

@@ -22,7 +22,7 @@ from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
 from qualcomm_counted import is_counted_otherwise
 from qualcomm_differences import becomes_whole, is_computed_otherwise
-from qualcomm_floats import OneZero, RoundedResults
+from qualcomm_floats import FunctionsApart, OneZero, RoundedResults
 from qualcomm_quantizer import enlarge_scales
 from qualcomm_refusals import for_qnn
 from qualcomm_scales import are_mixed
@@ -291,6 +291,32 @@ def test_zeros_are_compared_without_signs(function: Callable[..., Any], signed: 
     after = [operators.packet(n) for n in program.graph.nodes].count("relu")
     assert after - before == 2 * signed
     assert torch.equal(program.module()(*inputs), function(*inputs))
+
+
+_WEIGHT = torch.linspace(-1, 1, 4).view(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "apart"),
+    [
+        (lambda x: F.linear(x, _WEIGHT).tanh(), 1),
+        (lambda x: F.gelu(F.linear(x, _WEIGHT).view(1, 1, 2, 2)), 1),
+        (lambda x: torch.cat([(x @ _WEIGHT) * 2, x]).sigmoid(), 1),
+        (lambda x: F.silu(F.conv2d(x[None, None], _WEIGHT[None, None])), 1),
+        (lambda x: torch.tanh(x @ x.mT + x) * torch.sigmoid(x @ x), 2),
+        (lambda x: F.linear(x, _WEIGHT).exp(), 0),
+        (lambda x: x.softmax(-1).tanh() + x.sigmoid(), 0),
+        (lambda x: F.linear(x, _WEIGHT).mT.relu().tanh(), 0),
+    ],
+)
+def test_functions_are_apart_from_layers(function: Callable[..., Any], apart: int) -> None:
+    """Within a layer, QNN computes them by a coarse table."""
+    x = torch.tensor([[-0.5, 3.0], [0.25, -1.0]])
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    program = to_edge(exported(function, x), compile_config=config).exported_program()
+    FunctionsApart()(program.graph_module)
+    assert [operators.packet(n) for n in program.graph.nodes].count("maximum") == apart
+    torch.testing.assert_close(program.module()(x), function(x))
 
 
 @pytest.mark.parametrize(
