@@ -270,9 +270,9 @@ def _index(node: Node) -> str:
 
 
 def _selection(node: Node) -> str:
-    if not _is_dynamic(_value(node.args[2])):
+    if not _is_dynamic(_value(node)):
         return ""
-    return "Vulkan gives as many elements as the largest index picks, where its size varies"
+    return "Vulkan gives as many elements as for the largest sizes, where one varies"
 
 
 def _filled(node: Node) -> str:

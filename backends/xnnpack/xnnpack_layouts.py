@@ -18,7 +18,7 @@ operand with channels that do not lie last.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 
 import torch
 from etbuild.exact import has_channels_last
@@ -84,6 +84,8 @@ _TAKEN = (_ANY_LAYOUT | _ATEN_IN_ROWS | {"cat"}) - _NORMS
 _OF_TWO = frozenset(("add", "div", "mul", "rsub", "sub"))
 # The same of Edge programs, and those whose results have channels that lie last.
 _IN_ROWS = frozenset(("linear", "squeeze_copy", "unsqueeze_copy", "view_copy"))
+# They give the order of memory that they are to.
+_COPIES = frozenset(("_clone_dim_order", "_to_dim_order_copy"))
 _IN_CHANNELS = frozenset(
     (
         # A convolution by then, where no other one takes it in.
@@ -141,12 +143,13 @@ def has_rows(linear: Node) -> bool:
 def gets_channels_last(node: Node) -> bool:
     """Returns whether the first input of an operator of an Edge program gets channels last.
 
-    What leads to a dynamic quantization may get them for what is quantized.
+    What leads to a dynamic quantization may get them for what is quantized. So does what follows
+    from an example input that has them, also where its own numbers lie in rows, as of a slice.
     """
     return any(
         _name(source) in _IN_CHANNELS or _is_quantized(source)
         for source in _sources(node, _IN_ROWS)
-    )
+    ) or any(map(_has_channels_last, _sources(node, _IN_ROWS, _converts)))
 
 
 def users_of_other_layout(node: Node) -> list[Node]:
@@ -202,8 +205,28 @@ def _is_quantized(node: Node) -> bool:
     return False
 
 
-def _sources(node: Node, ends: Container[str]) -> Iterator[Node]:
-    """Lists what leads to the first input of a node, up to operators that `ends` names."""
+def _converts(node: Node) -> bool:
+    """Tells whether a copy changes the order of memory: others are dropped in a delegate."""
+    if _name(node) not in _COPIES:
+        return False
+    before, after = node.args[0].meta["val"], node.meta["val"]
+    return bool(before.dim_order() != after.dim_order())
+
+
+def _never(node: Node) -> bool:
+    return False
+
+
+def _sources(
+    node: Node, ends: Container[str], stops: Callable[[Node], bool] = _never
+) -> Iterator[Node]:
+    """Lists what leads to the first input of a node.
+
+    Args:
+      node: whose input is meant.
+      ends: names of operators behind which it is not followed.
+      stops: tells the same of a node.
+    """
     seen, queue = set(), [node.args[0]]
     while queue:
         source = queue.pop()
@@ -211,7 +234,7 @@ def _sources(node: Node, ends: Container[str]) -> Iterator[Node]:
             continue
         seen.add(source)
         yield source
-        if _name(source) not in ends:
+        if _name(source) not in ends and not stops(source):
             queue += source.all_input_nodes
 
 

@@ -496,6 +496,31 @@ def test_example_inputs_whose_channels_lie_last(recipe: str, tmp_path: Path) -> 
         assert value.shape == want.shape and noise < 10**-3
 
 
+_SLICED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "cat": lambda x: torch.cat([x[:, 2:], x[:, :2]], 1),
+    "gate": lambda x: F.glu(x, 1),
+    "itself": lambda x: x,
+    "joined with others": lambda x: torch.cat([x[..., :3], torch.ones(2, 4, 6, 3)], 3),
+    "padded slice": lambda x: F.pad(x[:, :, 1:, :-1], (0, 1, 1, 0)),
+    "padded": lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
+    "transposed": lambda x: x.mT,
+}
+
+
+@pytest.mark.parametrize("recipe", ["fp32", "int8_dynamic_per_channel", "int8_static_per_channel"])
+def test_softmax_of_parts_of_pictures(recipe: str, tmp_path: Path) -> None:
+    """Parts of an input whose channels lie last are in rows, and XNNPACK has them otherwise."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 4, 6, 6).to(memory_format=torch.channels_last)
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(part(x).softmax(-1) for part in _SLICED.values())
+
+    got = outputs(Layers(lambda net, x: function(x)), (x,), recipe, tmp_path)
+    for name, value, want in zip(_SLICED, got, function(x), strict=True):
+        torch.testing.assert_close(value, want, rtol=0, atol=0.02, msg=name)
+
+
 class Hooked(torch.nn.Module):
     """A layer whose weights a hook computes, and one that has another hook."""
 
