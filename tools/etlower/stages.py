@@ -40,6 +40,7 @@ from torchao.utils import unwrap_tensor_subclass
 
 from etlower import (
     bounds,
+    centered,
     control_flow,
     control_flow_bodies,
     doubles,
@@ -187,7 +188,8 @@ def _run(
     watch.lowered(edge)
     with progress.stage("emit"):
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
-        passes = [*config.passes, layouts.RowsFirst(), control_flow.CopyResults()]
+        passes = [*config.passes, centered.Centered(), layouts.RowsFirst()]
+        passes.append(control_flow.CopyResults())
         state.check_shared(spec, edge, config, label)
         rows = runnable.Rows(config.to_out_var_pass)
         config = dataclasses.replace(config, passes=passes, to_out_var_pass=rows)
