@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from etbuild.exact.ranges import TINY
 from torch.fx import Graph, Node
 
 from etlower.operators import MOVING, packet
 
-# The smallest 16-bit float that has all digits.
-_TINY = 2.0**-14
 _GUARDS = frozenset(("add", "clamp", "clamp_min", "maximum"))
 
 
@@ -44,4 +43,4 @@ def _viewed(value: Any) -> Any:
 
 
 def _is_held(number: float) -> bool:
-    return abs(number) >= _TINY or number == 0
+    return abs(number) >= TINY or number == 0

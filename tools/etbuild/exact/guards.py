@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from etbuild.exact.nodes import dtype_of
+from etbuild.exact.ranges import TINY
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
-# The smallest 16-bit float that has all digits: processors may take smaller ones for zero.
-_TINY = 2.0**-14
 _BEHIND = frozenset(
     f"aten.{name}"
     for name in (
@@ -27,11 +26,11 @@ _DIVIDING = frozenset(("aten.reciprocal.default", "aten.rsqrt.default"))
 def _guarded_sum(x: Any, number: float) -> Any:
     """x + number, and more where x is zero."""
     size = x.abs().clamp(max=1.0)
-    return x + number + (_TINY - size * 2.0**10).relu()
+    return x + number + (TINY - size * 2.0**10).relu()
 
 
 def _guarded_bound(x: Any, least: Any, most: float | None = None) -> Any:
-    return x.clamp(_TINY, most)
+    return x.clamp(TINY, most)
 
 
 def _divides(node: Node) -> bool:
@@ -53,7 +52,7 @@ def _is_guard(node: Node) -> bool:
     number: Any = node.args[1]
     if str(getattr(number, "target", "")) == "aten.scalar_tensor.default":
         number = number.args[0]
-    is_small = type(number) is float and 0 < number < _TINY
+    is_small = type(number) is float and 0 < number < TINY
     return is_small and not node.kwargs and _divides(node)
 
 

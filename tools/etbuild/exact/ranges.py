@@ -13,6 +13,8 @@ from typing import Any
 LOWEST = math.log(2.0**-26)
 # The largest one of those floats whose power of e they hold.
 HIGHEST = 11.0859375
+# The smallest one that has all digits: processors may take smaller ones for zero.
+TINY = 2.0**-14
 
 
 def quotient(x: Any, y: Any) -> Any:

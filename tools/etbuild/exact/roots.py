@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from etbuild.exact.nodes import argument_of, dtype_of
+from etbuild.exact.ranges import TINY
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
-# The smallest 16-bit float that has all digits, and the largest.
-_TINY, _HUGE = 2.0**-14, 65504.0
+# The largest 16-bit float.
+_HUGE = 65504.0
 # Numbers up to 1 whose sum has no more digits than its parts.
 _MANY = 1024
 
@@ -46,7 +47,7 @@ def root(
         x = x - torch.mean(x, dims, keepdim=True)
     small_number = (added / (factor or 1.0)) ** (1 / order)
     largest = torch.amax(torch.abs(x), dims, keepdim=True)
-    largest = largest.clamp(min=max(_TINY, small_number / 16))
+    largest = largest.clamp(min=max(TINY, small_number / 16))
     powers = _power(x / largest, order)
     if factor is None:
         total, scale = torch.sum(powers, dims, keepdim=True), 1.0
