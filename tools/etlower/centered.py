@@ -38,7 +38,8 @@ class Centered(ExportPass):
         for module, node in calls:
             with module.graph.inserting_before(node):
                 centered = _called(node, ops.edge.aten.sub.Tensor, node.args[0], _means(node))
-            node.replace_input_with(node.args[0], centered)
+            # What it normalizes may be its weights, too.
+            node.update_arg(0, centered)
             module.recompile()
         return PassResult(graph_module, bool(calls))
 
