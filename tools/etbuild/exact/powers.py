@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from etbuild.exact.nodes import argument_of
-from etbuild.exact.roots import MADE_OF_NORMS
+from etbuild.exact.roots import MADE_OF_NORMS, order_of
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:
@@ -38,14 +37,8 @@ def _reciprocal_power(x: Any, exponent: float) -> Any:
     return (x**-exponent).reciprocal() if exponent > -1 else x.reciprocal() ** -exponent
 
 
-def _order(node: Node) -> float:
-    """The order of a norm, which is 2 where it is left open."""
-    order = argument_of(node, 1, "ord", 2)
-    return 2 if order is None else order
-
-
 def _is_norm_below_zero(node: Node) -> bool:
-    return _is_of_floats(node) and math.isfinite(_order(node)) and _order(node) < 0
+    return _is_of_floats(node) and math.isfinite(order_of(node)) and order_of(node) < 0
 
 
 def _norm_below_zero(
@@ -58,7 +51,7 @@ def _norm_below_zero(
 
 
 def _is_other_norm(node: Node) -> bool:
-    return _is_of_floats(node) and _order(node) not in (1, 2)
+    return _is_of_floats(node) and order_of(node) not in (1, 2)
 
 
 def _other_norm(

@@ -97,18 +97,22 @@ def _has_numbers(node: Node) -> bool:
     return bool(value.dtype.is_floating_point and value.dim() and value.numel() > 0)
 
 
+def order_of(norm: Node) -> float:
+    """The order of a norm, which is 2 where it is left open."""
+    order = argument_of(norm, 1, "ord", argument_of(norm, 1, "p", 2))
+    return 2 if order is None else order
+
+
 def _is_norm(node: Node) -> bool:
-    order = argument_of(node, 1, "ord", 2)
-    is_written = order is None or (math.isfinite(order) and order > 1)
+    is_written = math.isfinite(order_of(node)) and order_of(node) > 1
     dtype = argument_of(node, 4, "dtype")
     return is_written and _has_numbers(node) and dtype in (None, dtype_of(node.args[0]))  # type: ignore[arg-type]
 
 
 def _of_norm(node: Node) -> Sequence[Any]:
-    order = argument_of(node, 1, "ord", argument_of(node, 1, "p", 2))
     dims = _dims(node, argument_of(node, 2, "dim"))
     keepdim = argument_of(node, 3, "keepdim", False)
-    return node.args[0], dims, keepdim, 1, _as_factor(_count(node, dims)), 0.0, order or 2
+    return node.args[0], dims, keepdim, 1, _as_factor(_count(node, dims)), 0.0, order_of(node)
 
 
 def _as_factor(count: Any) -> float | None:

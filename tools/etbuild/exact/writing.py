@@ -209,13 +209,13 @@ def _write_out_in(
     for node in list(module.graph.nodes):
         operator = str(node.target)
         base = _without_writing(operator.removeprefix("aten."))
+        writes = base != operator.removeprefix("aten.")
         for name in names if node.op == "call_function" else ():
             for rule in RULES[name]:
                 if str(node.target) != operator:
                     break
                 if rule.constants and program is None:
                     continue
-                writes = base != operator.removeprefix("aten.")
                 if base in rule.operators and not (writes and rule.given) and rule.applies(node):
                     function = _written(rule.function) if writes else rule.function
                     if rule.given:
