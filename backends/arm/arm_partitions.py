@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-import torch
+from etlower import operators
 from executorch.backends.arm.tosa import partitioner
 from torch.fx import Node
-from torch.utils._pytree import tree_leaves
 
 _connected: Callable[[set[Node]], list[set[Node]]] = partitioner._find_connected_components
 _is_acyclic: Callable[[set[Node]], bool] = partitioner._validate_partition
@@ -76,14 +75,9 @@ def _passes_floats(node: Node, part: Collection[Node]) -> bool:
 
     Scales of weights are floats, too, and belong to the part that reads them.
     """
-    gives = _has_floats(node) and any(user not in part for user in node.users)
+    gives = operators.gives_floats(node) and any(user not in part for user in node.users)
     takes = [given for given in node.all_input_nodes if given.op == "call_function"]
-    return gives or any(given not in part and _has_floats(given) for given in takes)
-
-
-def _has_floats(node: Node) -> bool:
-    values = tree_leaves(node.meta.get("val"))
-    return any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
+    return gives or any(given not in part and operators.gives_floats(given) for given in takes)
 
 
 def _levels(part: Collection[Node]) -> dict[Node, int]:

@@ -30,6 +30,7 @@ from etbuild import fold_constants
 from etbuild.biases import own_biases
 from etbuild.exact import write_out_before_quantization
 from etbuild.transposed import split_groups
+from etlower import operators
 from etlower.annotations import infinite
 from executorch.backends.qualcomm.quantizer.observers.concat_observer import ConcatObserver
 from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
@@ -80,12 +81,12 @@ class Quantizer(QnnQuantizer):
             annotation = node.meta.get(_ANNOTATION)
             if annotation is None:
                 continue
-            if not _is_float(node):
+            if not operators.gives_floats(node):
                 annotation.output_qspec = None
             observer = _observer(annotation.output_qspec)
             if observer is not None and observer.func is ConcatObserver:
                 annotation.output_qspec = _observed_by(annotation.output_qspec, _Joined)
-            for given in [n for n in annotation.input_qspec_map if not _is_float(n)]:
+            for given in [n for n in annotation.input_qspec_map if not operators.gives_floats(n)]:
                 del annotation.input_qspec_map[given]
         return annotated
 
@@ -258,9 +259,3 @@ def _limited(value: Any) -> Any:
 def _name(node: torch.fx.Node) -> str:
     packet = getattr(node.target, "overloadpacket", node.target)
     return str(packet).rpartition(".")[2].rstrip("_")
-
-
-def _is_float(node: torch.fx.Node) -> bool:
-    value: Any = node.meta.get("val")
-    values = value if isinstance(value, tuple | list) else [value]
-    return any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values[:1])

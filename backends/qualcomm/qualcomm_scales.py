@@ -34,9 +34,9 @@ def are_mixed(node: torch.fx.Node, constants: Collection[torch.fx.Node]) -> bool
       node: a call.
       constants: nodes that are compiled with what scales they have.
     """
-    if not _is_float(node) or node in constants:
+    if not operators.gives_floats(node) or node in constants:
         return False
-    given = [n for n in node.all_input_nodes if _is_float(n)]
+    given = [n for n in node.all_input_nodes if operators.gives_floats(n)]
     if any(_has_scale(n) != _has_scale(node) for n in given if n not in constants):
         return True
     # Numbers that a padding or a comparison is made of.
@@ -150,12 +150,6 @@ def _source(node: torch.fx.Node) -> torch.fx.Node:
     while operators.packet(node) in _COPIES:
         node = node.args[0]
     return node
-
-
-def _is_float(node: torch.fx.Node) -> bool:
-    value = node.meta.get("val")
-    values = value if isinstance(value, tuple | list) else [value]
-    return any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
 
 
 def _has_scale(node: torch.fx.Node) -> bool:

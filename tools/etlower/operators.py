@@ -129,6 +129,11 @@ def inputs(node: Node) -> list[torch.Tensor]:
     return values([*node.args, *node.kwargs.values()])
 
 
+def gives_floats(node: Node) -> bool:
+    """Tells whether floats are among the results of a node."""
+    return any(value.is_floating_point() for value in values(node))
+
+
 def is_whole(tensor: torch.Tensor) -> bool:
     """Tells whether a tensor holds whole numbers: neither floats nor booleans."""
     return not tensor.dtype.is_floating_point and tensor.dtype != torch.bool

@@ -94,16 +94,11 @@ def _sources(node: Node) -> list[Node]:
     else:
         positions = _JOINED.get(_name(node), ())
         parts = [node.args[p] for p in positions if p < len(node.args)]
-    return [p for p in dict.fromkeys(parts) if isinstance(p, Node) and _is_float(p)]
+    return [p for p in dict.fromkeys(parts) if isinstance(p, Node) and operators.gives_floats(p)]
 
 
 def _name(node: Node) -> str:
     return str(getattr(node.target, "overloadpacket", node.target)).rpartition(".")[2]
-
-
-def _is_float(node: Node) -> bool:
-    value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
 
 
 def _after(node: Node) -> Iterator[Node]:
