@@ -23,6 +23,7 @@ from etlower import operators
 _LAYERS, _GROUPS = "aten.native_layer_norm.default", "aten.native_group_norm.default"
 # Instance norms: upstream makes them of batches that have no statistics.
 _BATCHES = "aten._native_batch_norm_legit.no_stats"
+_VIEW = ops.edge.aten.view_copy.default
 
 
 class Centered(ExportPass):
@@ -33,47 +34,61 @@ class Centered(ExportPass):
         calls = [
             (module, node)
             for module, node in operators.walk(graph_module)
-            if operators.name(node) in (_BATCHES, _GROUPS, _LAYERS) and _gives_only_numbers(node)
+            if operators.name(node) in (_BATCHES, _GROUPS, _LAYERS)
+            and operators.values(node)[0].numel() != 0
         ]
         for module, node in calls:
             with module.graph.inserting_before(node):
-                centered = _called(node, ops.edge.aten.sub.Tensor, node.args[0], _means(node))
+                means = _means(node)
+                spread = _spread(node, means) if operators.name(node) == _GROUPS else means
+                centered = _called(node, ops.edge.aten.sub.Tensor, node.args[0], spread)
+                for read in _read_means(node):
+                    read.replace_all_uses_with(_given(node, means))
             # What it normalizes may be its weights, too.
             node.update_arg(0, centered)
             module.recompile()
         return PassResult(graph_module, bool(calls))
 
 
-def _gives_only_numbers(node: Node) -> bool:
-    """Tells whether nothing reads the mean and the deviation that a call gives as well."""
-    read = [user for user in node.users if user.target is operator.getitem and user.args[1]]
-    return operators.values(node)[0].numel() != 0 and not any(user.users for user in read)
+def _read_means(node: Node) -> list[Node]:
+    """What reads the means that a call gives as well; of differences from them they are zero."""
+    means = [user for user in node.users if user.target is operator.getitem and user.args[1] == 1]
+    return [mean for mean in means if mean.users]
+
+
+def _given(node: Node, means: Node) -> Node:
+    """Means in the shape in which a call gives them."""
+    name, x = operators.name(node), node.args[0].meta["val"]
+    if name == _LAYERS:
+        return means
+    return _called(node, _VIEW, means, [x.shape[1]] if name == _BATCHES else [-1, node.args[6]])
 
 
 def _means(node: Node) -> Node:
-    """Means of what a call normalizes together, which are subtracted from each."""
+    """Means of what a call normalizes together: [batch, groups, 1] of groups, else for each."""
     x, rank = node.args[0], node.args[0].meta["val"].dim()
     if operators.name(node) == _LAYERS:
         return _mean(node, x, range(rank - len(node.args[1]), rank))
     if operators.name(node) == _BATCHES:
         return _mean(node, x, [0, *range(2, rank)])
-    return _means_of_groups(node)
+    # Those of the channels' own means.
+    channels, groups = x.meta["val"].shape[1], node.args[6]
+    means = _mean(node, x, range(2, rank)) if rank > 2 else x
+    return _mean(node, _called(node, _VIEW, means, [-1, groups, channels // groups]), [2])
+
+
+def _spread(node: Node, means: Node) -> Node:
+    """Means of groups, for each of the channels."""
+    channels, groups = node.args[0].meta["val"].shape[1], node.args[6]
+    trailing = [1] * (node.args[0].meta["val"].dim() - 2)
+    each = [-1, groups, channels // groups]
+    expanded = _called(node, ops.edge.aten.expand_copy.default, means, each)
+    return _called(node, _VIEW, expanded, [-1, channels, *trailing])
 
 
 def _mean(node: Node, x: Any, dims: Iterable[int]) -> Node:
     """Means over dimensions, which stay as dimensions of one."""
     return _called(node, ops.edge.aten.mean.dim, x, list(dims), True)
-
-
-def _means_of_groups(node: Node) -> Node:
-    """Means of groups of channels, for each of the channels: those of the channels' own means."""
-    x, groups = node.args[0], node.args[6]
-    rank, channels = x.meta["val"].dim(), x.meta["val"].shape[1]
-    view, each = ops.edge.aten.view_copy.default, channels // groups
-    means = _mean(node, x, range(2, rank)) if rank > 2 else x
-    means = _mean(node, _called(node, view, means, [-1, groups, each]), [2])
-    spread = _called(node, ops.edge.aten.expand_copy.default, means, [-1, groups, each])
-    return _called(node, view, spread, [-1, channels, *[1] * (rank - 2)])
 
 
 def _called(node: Node, target: Any, *args: Any) -> Node:

@@ -56,3 +56,26 @@ def test_variances_are_of_differences(varies: bool, tmp_path: Path) -> None:
         wants = [want.float() for want in net(x.double())]
         for got, want in zip(outputs(manager, tmp_path, "forward", x), wants, strict=True):
             torch.testing.assert_close(got, want, rtol=0, atol=1e-3)
+
+
+class Moments(nn.Module):
+    """Norms with the means and the deviations that they give as well."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """x of (n, 8, h, 6)"""
+        batch, channels, height, width = x.shape
+        layers = torch.native_layer_norm(x, [width], None, None, 1e-5)
+        groups = torch.native_group_norm(x, None, None, batch, channels, height * width, 4, 1e-5)
+        instances = torch.ops.aten._native_batch_norm_legit.no_stats(x, None, None, True, 0.1, 1e-5)
+        return *layers, *groups, *instances
+
+
+@pytest.mark.parametrize("varies", [False, True])
+def test_means_are_of_what_is_given(varies: bool, tmp_path: Path) -> None:
+    shapes = ({0: torch.export.Dim("n", min=1, max=4)},) if varies else None
+    method = Method(Moments().eval(), (far(2, 8, 5, 6),), shapes)
+    manager = run(ModelSpec({"forward": method}), xnnpack("fp32"))
+    x = far(3 if varies else 2, 8, 5, 6)
+    wants = [want.float() for want in Moments()(x.double())]
+    for got, want in zip(outputs(manager, tmp_path, "forward", x), wants, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-3)
