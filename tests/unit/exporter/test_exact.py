@@ -129,7 +129,8 @@ def _largest(value: torch.Tensor, want: torch.Tensor) -> float:
     if not want.is_floating_point():
         return float((value != want).any())
     same = (value == want) | (value.isnan() & want.isnan())
-    difference = (value.double() - want.double()).abs().where(~same, 0)
+    # NaN beside a number is as far off as can be.
+    difference = (value.double() - want.double()).abs().where(~same, 0).nan_to_num(torch.inf)
     return max(difference.flatten().tolist(), default=0.0)
 
 
@@ -918,6 +919,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     ),
     "cumulative sum of a number": (lambda x: x.cumsum(0), (torch.tensor(3.0),)),
     "cumulative sum of a whole number": (lambda x: x.cumsum(0), (torch.tensor(3),)),
+    **{
+        f"log_softmax of {number}": (lambda x: x.log_softmax(0), (torch.tensor(number),))
+        for number in (2.0, torch.inf, -torch.inf, torch.nan)
+    },
 }
 
 

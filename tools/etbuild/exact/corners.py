@@ -39,6 +39,12 @@ def _sum_of_scalar(x: Any, dim: Any, keepdim: bool = False, *, dtype: Any = None
     return _scalar_sum(x, 0, dtype=dtype)
 
 
+def _log_softmax_of_scalar(x: Any, dim: int, dtype: Any = None) -> Any:
+    """Zero, and NaN for infinities and NaN."""
+    x = x if dtype is None else x.to(dtype)
+    return x - x
+
+
 def _permute_of_scalar(x: Any, *dims: Any) -> Any:
     return x.clone()
 
@@ -217,6 +223,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "scalar_sum": (
         Rule(("cumsum.default",), is_scalar, _scalar_sum),
+        Rule(("log_softmax.int",), has_no_dimension, _log_softmax_of_scalar),
         Rule(("sum.dim_IntList",), has_no_dimension, _sum_of_scalar),
     ),
     "single_any": tuple(
@@ -240,7 +247,7 @@ REASONS: Mapping[str, str] = {
     "one_place": "upstream gives the place one dimension",
     "one_loss": "torch's export gives it a dimension",
     "scalar_shape": "kernels and delegates refuse or crash on tensors without dimensions",
-    "scalar_sum": "the kernels refuse or crash on tensors without dimensions",
+    "scalar_sum": "the kernels refuse, crash or lose NaN on tensors without dimensions",
     "single_any": "the delegate's result has a dimension too many",
     "whole_correction": "the kernel divides by less than zero, and eager by zero",
 }

@@ -106,7 +106,7 @@ def write_out(*names: str) -> WriteOut:
           permutations of the others, and those that move such dimensions only, as views.
         "reflection_pad": as slices that are turned and joined.
         "scalar_shape": permutations and windows of tensors without dimensions.
-        "scalar_sum": sums and cumulative sums of tensors without dimensions.
+        "scalar_sum": sums, cumulative sums and `log_softmax` of tensors without dimensions.
         "scalar_type": whole numbers or booleans beside a number of another type, which may be a
           bound.
         "single_size": convolutions and pooling with one stride, padding or size in a list for all
