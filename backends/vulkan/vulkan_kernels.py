@@ -422,6 +422,10 @@ def _fractions(node: Node) -> str:
     return f"Vulkan lacks it for {whole[0].dtype}, or computes it wrong" if whole else ""
 
 
+def _equality(node: Node) -> str:
+    return _fractions(node) or "Vulkan takes numbers that are less than 1e-5 apart for equal"
+
+
 def _copy(node: Node) -> str:
     return "Vulkan takes what is written to for what is copied"
 
@@ -538,5 +542,6 @@ _CHECKS: Mapping[str, Callable[[Node], str]] = {
     **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "sum"), _reduction),
     # Sums of whole numbers are computed in floats.
     **dict.fromkeys(("add", "rsub", "sub"), _fractions),
-    **dict.fromkeys(("eq", "ge", "gt", "le", "lt", "ne"), _fractions),
+    "eq": _equality,
+    **dict.fromkeys(("ge", "gt", "le", "lt", "ne"), _fractions),
 }

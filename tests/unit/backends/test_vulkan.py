@@ -378,6 +378,7 @@ def test_numbers_of_the_model(refused: Callable[..., dict[str, str]]) -> None:
         (lambda x: x.int() + 3, _X, "add.Tensor", "lacks it for torch.int32"),
         (lambda x: x.to(torch.int8).mT, _X, "permute_copy.default", "no quantized values"),
         (lambda x: x.bool(), _X, "_to_dim_order_copy.default", "conversions to booleans"),
+        (lambda x: x == x.amax(1, True), _X, "eq.Tensor", "less than 1e-5 apart"),
         (
             lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear"),
             _P,
