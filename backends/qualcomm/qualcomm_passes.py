@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,12 +36,29 @@ def leave_out_passes() -> None:
     _passes.Remove0DTensor.remove_ops = frozenset()
     # It has an order for all numbers of dimensions but none.
     _passes.LayoutTransform.layout_type[0] = ("", "")
+    layouts = _passes.LayoutTransform
+    layouts.is_layout_sensitive = _over_channels(layouts.is_layout_sensitive)
+    # It walks a set of readers, whose order is that of addresses: names and bytes would follow it.
+    sys.modules[layouts.__module__].set = list  # type: ignore[attr-defined]
     columns = _passes.DecomposeColIm
     columns.call = _of_blocks(columns.call)
     redundancy = _passes.RemoveRedundancy
     redundancy._same_shape_condition = _but_results(redundancy._same_shape_condition)
     integers = _passes.I64toI32
     integers._preserve_output_dtype = _of_each_result(integers._preserve_output_dtype)
+
+
+def _over_channels(inner: Callable[[Any, Node], bool]) -> Callable[[Any, Node], bool]:
+    """Has a softmax over channels change its layout wherever the pass meets it.
+
+    Upstream's pass knows it where it begins with it. Where it comes from what the softmax reads or
+    is read by, it turns that once for the softmax, and once more for each other reader.
+    """
+
+    def is_sensitive(self: Any, node: Node) -> bool:
+        return inner(self, node) or bool(self.conditional_sensitive_check(node))
+
+    return is_sensitive
 
 
 def _but_results(inner: Callable[[Any, Node], bool]) -> Callable[[Any, Node], bool]:

@@ -11,13 +11,14 @@ import qualcomm_partitions
 import qualcomm_passes
 import torch
 from etbuild import BuildError, LowerAgain
-from etlower import partition_tags
+from etlower import operators, partition_tags
 from executorch.backends.qualcomm import _passes
 from executorch.backends.qualcomm.partition import qnn_partitioner
 from executorch.backends.qualcomm.utils.constants import (
     QCOM_BYPASS_NODE,
     QCOM_QUANT_ATTRS,
 )
+from executorch.exir import to_edge
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
@@ -74,6 +75,37 @@ def test_the_copy_of_a_weight_that_is_a_result_stays(is_result: bool) -> None:
         *(["aten_repeat_default"] if is_result else []),
         "aten_mul_tensor",
     ]
+
+
+class Scores(nn.Module):
+    """A layer's scores of each pixel, and their softmax over the channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """x of (n, 3, h, w)"""
+        scores = self.layer(x)
+        return scores, scores.softmax(1)
+
+
+@pytest.mark.parametrize("first", ["output", "aten__softmax_default"])
+def test_each_reader_gets_its_order_once(first: str) -> None:
+    """Whichever of two the pass meets first."""
+    qualcomm_passes.leave_out_passes()
+    program = to_edge(torch.export.export(Scores().eval(), (torch.randn(1, 3, 5, 6),)))
+    edge = program.exported_program()
+    # As a part's output has them.
+    output = edge.graph.output_node()
+    output.args = (list(output.args[0]),)
+    [layer] = [node for node in edge.graph.nodes if operators.packet(node) == "convolution"]
+    layer.users = dict.fromkeys(sorted(layer.users, key=lambda reader: reader.name != first))
+    _passes.LayoutTransform(edge, insert_permute=True).call(edge.graph_module)
+    [results] = output.args
+    turned = [node.args for node in results]
+    assert [order for _, order in turned] == [(0, 3, 1, 2)] * 2
+    assert [operators.packet(source) for source, _ in turned] == ["convolution", "_softmax"]
 
 
 @pytest.mark.parametrize(
