@@ -38,7 +38,8 @@ def has_other_kernel(node: Node) -> bool:
     is_transposed = len(node.args) > 6 and node.args[6] is True
     dilation = argument_of(node, 5, "dilation", 1)
     steps = dilation if isinstance(dilation, list | tuple) else [dilation]
-    return is_row(node) or (is_transposed and max(steps) > 1)
+    is_of_rows = node.args[1].meta["val"].dim() == _ROW + 2  # type: ignore[union-attr]
+    return is_of_rows or (is_transposed and max(steps) > 1)
 
 
 def is_outside(node: Node, padding: Any) -> bool:
@@ -86,7 +87,7 @@ def _keeps_short_rows(node: Node) -> bool:
     """
     row, weight = (each.meta["val"] for each in node.args[:2])  # type: ignore[union-attr]
     size = row.shape[-1]
-    is_row = row.dim() == _ROW + 2 or (row.dim() == _PICTURE + 2 and row.shape[-2] == 1)
+    is_row = weight.dim() == _ROW + 2 or (row.dim() == _PICTURE + 2 and row.shape[-2] == 1)
     if QCOM_QUANT_ATTRS in node.meta or not is_row or size % _LANES:
         return False
     groups = node.args[-1] if isinstance(node.args[-1], int) else 1

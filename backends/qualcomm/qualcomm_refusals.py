@@ -132,6 +132,6 @@ def _as_picture(program: torch.export.ExportedProgram, node: Node) -> None:
     wide[3] = groups
     bias = node.args[2] if len(node.args) > 2 else None
     with program.graph.inserting_before(node):
-        x, kernel = (call(node, aten.unsqueeze.default, each, 2) for each in node.args[:2])
+        x, kernel = (call(node, aten.unsqueeze.default, each, -2) for each in node.args[:2])
         picture = call(node, op, x, kernel, bias, *wide)
-    node.target, node.args, node.kwargs = aten.squeeze.dim, (picture, 2), {}
+    node.target, node.args, node.kwargs = aten.squeeze.dim, (picture, -2), {}

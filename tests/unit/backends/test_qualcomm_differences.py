@@ -250,14 +250,17 @@ def test_rows() -> None:
     assert "channels_last" not in str(program.graph)
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 9), (4, 9)])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_computed_kernels_of_rows_become_those_of_pictures(transposed: bool) -> None:
+def test_computed_kernels_of_rows_become_those_of_pictures(
+    transposed: bool, shape: tuple[int, ...]
+) -> None:
     """Upstream would take what a kernel is computed of for the kernel."""
     layer = torch.nn.ConvTranspose1d if transposed else torch.nn.Conv1d
     net = torch.nn.utils.parametrizations.weight_norm(
         layer(4, 4, 3, stride=2, padding=1, dilation=2, groups=2)
     )
-    x = torch.randn(1, 4, 9)
+    x = torch.randn(shape)
     program = torch.export.export(net.eval(), (x,), strict=False)
     for_qnn("//:r")("forward", program)
     names = {operators.packet(node) for node in program.graph.nodes}
