@@ -189,6 +189,12 @@ class _Quantizer(OpenVINOQuantizer):
                     del specs[source]
         return model
 
+    @staticmethod
+    def _fill_torch_ao_annotation(edge_or_node: Any, qspec: Any, annotation: Any) -> None:
+        """As upstream's, which has a value that is joined with itself share its own scale."""
+        if getattr(qspec, "edge_or_node", None) != edge_or_node:
+            OpenVINOQuantizer._fill_torch_ao_annotation(edge_or_node, qspec, annotation)
+
     def _fits(self, weight: torch.Tensor, spec: Any) -> bool:
         """Tells whether a weight is a matrix, whose columns fill groups where it gets 4 bits."""
         observer = getattr(spec, "observer_or_fake_quant_ctr", None)

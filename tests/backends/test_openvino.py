@@ -122,6 +122,25 @@ def test_inputs_that_are_given_twice() -> None:
     lowered(net, torch.randn(1, 2, 6, 6), recipe="int8")
 
 
+class JoinedWithItself(nn.Module):
+    """A layer of a value that is joined with itself, and another function of it."""
+
+    def __init__(self, places: list[int]) -> None:
+        super().__init__()
+        self.layer, self.places = nn.Conv2d(3 * len(places), 4, 1), places
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values = (x, x.relu())
+        joined = torch.cat([values[place] for place in self.places], 1)
+        return self.layer(joined), F.leaky_relu(x)
+
+
+@pytest.mark.parametrize("places", [[0, 0], [0, 1, 0], [0, 0, 1]])
+def test_values_that_are_joined_with_themselves(places: list[int]) -> None:
+    """Upstream has them share their own scale, and looks for its origin without an end."""
+    assert left(lowered(JoinedWithItself(places), PICTURE, recipe="int8")) == set()
+
+
 class Joined(nn.Module):
     """A product's value, which is joined with one of its results."""
 
