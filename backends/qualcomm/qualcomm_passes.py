@@ -11,7 +11,12 @@ from etbuild.exact import ranges
 from etbuild.exact.nodes import argument_of
 from etlower import operators
 from executorch.backends.qualcomm import _passes
-from executorch.backends.qualcomm.utils.constants import QCOM_ORIG_DTYPE, QCOM_QUANT_ATTRS
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_INSERTED_PERMUTE,
+    QCOM_LAYOUT_CHANGE,
+    QCOM_ORIG_DTYPE,
+    QCOM_QUANT_ATTRS,
+)
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass, PassResult
 from qualcomm_differences import bounds_of, has_more
@@ -38,6 +43,7 @@ def leave_out_passes() -> None:
     _passes.LayoutTransform.layout_type[0] = ("", "")
     layouts = _passes.LayoutTransform
     layouts.is_layout_sensitive = _over_channels(layouts.is_layout_sensitive)
+    layouts.insert_node = _once(layouts.insert_node)
     # It walks a set of readers, whose order is that of addresses: names and bytes would follow it.
     sys.modules[layouts.__module__].set = list  # type: ignore[attr-defined]
     columns = _passes.DecomposeColIm
@@ -51,14 +57,33 @@ def leave_out_passes() -> None:
 def _over_channels(inner: Callable[[Any, Node], bool]) -> Callable[[Any, Node], bool]:
     """Has a softmax over channels change its layout wherever the pass meets it.
 
-    Upstream's pass knows it where it begins with it. Where it comes from what the softmax reads or
-    is read by, it turns that once for the softmax, and once more for each other reader.
+    Upstream's pass knows it where it begins with it, and not where it comes from what the softmax
+    reads or is read by.
     """
 
     def is_sensitive(self: Any, node: Node) -> bool:
         return inner(self, node) or bool(self.conditional_sensitive_check(node))
 
     return is_sensitive
+
+
+def _once(inner: Callable[..., None]) -> Callable[..., None]:
+    """Puts one permutation between a node and those who read it in another order.
+
+    Upstream's method puts one more before it where it comes to the node again, as for `y @ y`.
+    """
+
+    def insert(self: Any, module: GraphModule, node: Node, revert_layout: bool) -> None:
+        is_turned = self.is_transformed_node(node)
+        readers = [self.is_transformed_node(n) or QCOM_LAYOUT_CHANGE in n.meta for n in node.users]
+        if all(reader == is_turned for reader in readers):
+            return
+        inner(self, module, node, revert_layout)
+        for reader in node.users:
+            if is_turned and QCOM_INSERTED_PERMUTE in reader.meta:
+                reader.meta[QCOM_LAYOUT_CHANGE] = True
+
+    return insert
 
 
 def _but_results(inner: Callable[[Any, Node], bool]) -> Callable[[Any, Node], bool]:

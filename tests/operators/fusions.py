@@ -102,6 +102,17 @@ class _First(nn.Module):
         return self.layer(x)[0]
 
 
+class _Reread(nn.Module):
+    """A function of a layer's output, which it reads more than once."""
+
+    def __init__(self, layer: nn.Module, function: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.layer, self.function = layer, function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(self.layer(x))
+
+
 class _Embedded(nn.Module):
     """Rows of a table, and a linear layer on them."""
 
@@ -136,6 +147,15 @@ def _convolved() -> Iterator[Net]:
         for name in ("relu", "hardswish"):
             module = _filled(nn.Sequential(make(), norm(channels), _ACTIVATIONS[name]()))
             yield _net(f"{kind} + bn + {name}", module, shape, note="")
+    reread: dict[str, Callable[[torch.Tensor], Any]] = {
+        "product with itself": lambda y: y @ y,
+        "itself and its softmax": lambda y: (y, y.softmax(1)),
+        "itself beside itself": lambda y: torch.cat([y, y], 1),
+        "itself above itself": lambda y: torch.stack([y, y]),
+    }
+    for name, function in reread.items():
+        module = _filled(_Reread(kinds["conv"](), function))
+        yield _net(f"conv + {name}", module, (1, 8, 9, 9), note="")
     for pad in ((1, 1, 1, 1), (0, 1, 0, 1), (2, 0, 1, 3)):
         for name, padding in {
             "pad": nn.ConstantPad2d(pad, 0.0), "pad with 1": nn.ConstantPad2d(pad, 1.0),

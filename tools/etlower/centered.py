@@ -51,7 +51,7 @@ class Centered(ExportPass):
 
 
 def _read_means(node: Node) -> list[Node]:
-    """What reads the means that a call gives as well; of differences from them they are zero."""
+    """Readers of the means that a call gives as well; of differences from them they are zero."""
     means = [user for user in node.users if user.target is operator.getitem and user.args[1] == 1]
     return [mean for mean in means if mean.users]
 

@@ -108,6 +108,31 @@ def test_each_reader_gets_its_order_once(first: str) -> None:
     assert [operators.packet(source) for source, _ in turned] == ["convolution", "_softmax"]
 
 
+class Angles(nn.Module):
+    """A function of a layer's scores that takes them twice, and has an order of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x of (n, 3, h, w)"""
+        scores = self.layer(x)
+        return torch.atan2(scores, scores)
+
+
+def test_a_value_that_is_taken_twice_is_turned_once() -> None:
+    qualcomm_passes.leave_out_passes()
+    program = to_edge(torch.export.export(Angles().eval(), (torch.randn(1, 3, 5, 6),)))
+    edge = program.exported_program()
+    _passes.LayoutTransform(edge, insert_permute=True).call(edge.graph_module)
+    [angles] = [node for node in edge.graph.nodes if operators.packet(node) == "atan2"]
+    [given] = angles.all_input_nodes
+    assert angles.args == (given, given)
+    assert given.args[1] == (0, 3, 1, 2)
+    assert operators.packet(given.args[0]) == "convolution"
+
+
 @pytest.mark.parametrize(
     ("says", "stays"), [(True, True), (False, False), (RuntimeError("no"), False)]
 )
