@@ -9,6 +9,7 @@ different numbers of partitions.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,9 @@ from qualcomm_passes import leave_out_passes
 
 # QNN's own backends, by the options that they were started with.
 _managers: dict[bytes, Any] = {}
+
+# Of `mallopt`, in malloc.h: what memory is filled with where it is asked for, inverted.
+_PERTURB, _ZEROS = -6, 255
 
 # Told of each operator that the compiler refuses, and what it said: the last partitioner is.
 refused: Callable[[torch.fx.Node, str], None] | None = None
@@ -72,8 +76,21 @@ def install() -> None:
     qnn_partitioner.get_current_qnn_manager = manager_of
     qnn_preprocess.get_current_qnn_manager = manager_of
     leave_out_passes()
+    clear_memory()
     qualcomm_results.install()
     replace(qnn_preprocess.QnnBackend, "preprocess_multimethod", _preprocess)
+
+
+def clear_memory() -> None:
+    """Has memory be zero where it is asked for, for this process.
+
+    The compiler leaves some of what it writes into a payload as it was: addresses, others in each
+    build. So it is with normalizations of 16-bit floats.
+    """
+    libraries = ctypes.CDLL(None)
+    # Other libraries of C than GNU's have none.
+    if hasattr(libraries, "mallopt"):
+        libraries.mallopt(_PERTURB, _ZEROS)
 
 
 def _preprocess(

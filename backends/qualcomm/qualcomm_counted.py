@@ -21,6 +21,8 @@ from qualcomm_differences import VIEWS, activated, bounds_of
 from torch.fx import Node
 
 _BYTE = 255
+# Factors of a normalization that the compiler reads at once, and behind which it reads on.
+_FACTORS = 32
 # Steps of 1/256 leave 20 dB or so of probabilities up to this one.
 _LEAST_PROBABLE = 1 / 16
 _PICTURE = 4
@@ -46,6 +48,9 @@ def is_counted_otherwise(node: Node) -> bool:
     if packet == "linear":
         # The compiler never ends on a single number.
         return bool(node.args[0].meta["val"].numel() == 1)
+    if packet == "native_layer_norm":
+        # What lies in memory behind fewer factors gets into the payload: others in each build.
+        return bool(node.args[1][-1] < _FACTORS)
     if packet == "_softmax":
         # It is computed in steps of 1/256 from 0 on, whatever its scale.
         scale = node.meta[QCOM_QUANT_ATTRS]

@@ -147,6 +147,7 @@ def bounds_of(node: Node) -> tuple[float | None, float | None] | None:
 
 
 _PICTURE = 4
+_SLOPES = 32
 _BYTES = (torch.int8, torch.int16, torch.uint8)
 # They have four dimensions at most.
 _FLAT = (torch.bool, torch.int64)
@@ -188,6 +189,17 @@ def _multiplies_batches(node: Node) -> bool:
     """Tells whether a product is of matrices in other batches, one of several dimensions."""
     x, y = (each.meta["val"] for each in node.args[:2])  # type: ignore[union-attr]
     return max(x.dim(), y.dim()) > _PICTURE and x.shape[:-2] != y.shape[:-2]
+
+
+def reads_behind(node: Node) -> bool:
+    """Tells whether floats get slopes behind which QNN's compiler reads on, into the payload.
+
+    It reads 32 of them at once.
+    """
+    if operators.packet(node) not in ("_prelu_kernel", "prelu"):
+        return False
+    slopes = node.args[1].meta["val"].numel()  # type: ignore[union-attr]
+    return bool(slopes > 1 and slopes % _SLOPES)
 
 
 def _has_slopes_elsewhere(node: Node) -> bool:

@@ -33,6 +33,7 @@ from qualcomm_differences import (
     is_cast,
     is_computed_otherwise,
     is_other_order,
+    reads_behind,
     scales_rows,
 )
 from qualcomm_partitions import (
@@ -144,7 +145,9 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             return True
         if QCOM_QUANT_ATTRS not in node.meta and (
             # What the recipe gives no scale may have been infinite while it was calibrated.
-            node in self._out_of_range or (operators.packet(node) == "pow" and not self._has_floats)
+            node in self._out_of_range
+            or (operators.packet(node) == "pow" and not self._has_floats)
+            or reads_behind(node)
         ):
             return True
         if is_cast(node):

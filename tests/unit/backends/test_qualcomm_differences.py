@@ -21,7 +21,7 @@ from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
 from qualcomm_counted import is_counted_otherwise
-from qualcomm_differences import becomes_whole, is_computed_otherwise
+from qualcomm_differences import becomes_whole, is_computed_otherwise, reads_behind
 from qualcomm_floats import FunctionsApart, OneZero, RoundedResults
 from qualcomm_quantizer import enlarge_scales
 from qualcomm_refusals import for_qnn
@@ -360,6 +360,14 @@ def with_scales(function: Callable[..., Any], width: int, *inputs: torch.Tensor)
 FACTORS = torch.rand(8)
 
 
+@pytest.mark.parametrize(("slopes", "reads"), [(1, False), (24, True), (32, False), (48, True)])
+def test_slopes_that_are_read_on_behind(slopes: int, reads: bool) -> None:
+    net = torch.nn.PReLU(slopes).eval()
+    graph = torch.export.export(net, (torch.randn(1, slopes, 2, 2),)).graph
+    calls = [node for node in graph.nodes if operators.packet(node) == "prelu"]
+    assert [reads_behind(node) for node in calls] == [reads]
+
+
 @pytest.mark.parametrize(
     ("function", "width", "differs"),
     [
@@ -372,13 +380,15 @@ FACTORS = torch.rand(8)
         (lambda x: F.conv_transpose2d(x, torch.rand(4, 3, 2, 2), groups=2), 255, True),
         (lambda x: F.conv_transpose2d(x, torch.rand(4, 3, 2, 2), groups=4), 255, False),
         (lambda x: F.conv_transpose2d(x, torch.rand(4, 3, 2, 2)), 255, False),
+        (lambda x: F.layer_norm(x, (8,)), 255, True),
+        (lambda x: F.layer_norm(x.reshape(4, 48), (48,)), 255, False),
     ],
 )
 def test_differences_of_quantized_calls(
     function: Callable[..., Any], width: int, differs: bool
 ) -> None:
-    """QNN makes products of matrices of some sums, and mixes up scales of grouped channels."""
-    checked = {"convolution", "mean", "sum"}
+    """It makes products of matrices of some sums, mixes up scales, reads on behind few factors."""
+    checked = {"convolution", "mean", "native_layer_norm", "sum"}
     calls = [n for n in with_scales(function, width, PICTURE) if operators.packet(n) in checked]
     assert [is_counted_otherwise(node) for node in calls] == [differs]
 
