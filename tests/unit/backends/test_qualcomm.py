@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 
 import pytest
-import qualcomm_compiler
 import qualcomm_reproducible
 
 _HEAD = struct.Struct("<IQQ")
@@ -51,16 +49,3 @@ def test_signature_is_a_positive_number() -> None:
 def test_other_payloads_stay(payload: bytes) -> None:
     """Payloads of other kinds come back as they are."""
     assert qualcomm_reproducible.signed([payload]) == [payload]
-
-
-def test_memory_is_zero_where_it_is_asked_for() -> None:
-    """What the compiler does not write to is the same in each build."""
-    qualcomm_compiler.clear_memory()
-    libraries = ctypes.CDLL(None)
-    libraries.malloc.restype = ctypes.c_void_p
-    libraries.free.argtypes = [ctypes.c_void_p]
-    for _ in range(3):
-        place = libraries.malloc(100)
-        assert ctypes.string_at(place, 100) == bytes(100)
-        ctypes.memset(place, 7, 100)
-        libraries.free(place)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pytest
+import qualcomm_compiler
 import qualcomm_differences
 import qualcomm_partitioner
 import qualcomm_partitions
@@ -308,3 +310,16 @@ def test_bounds_that_are_tensors_are_no_numbers() -> None:
     assert qualcomm_differences.bounds_of(clamp) is None
     clamp.args = (x, -1.0, 2.0)
     assert qualcomm_differences.bounds_of(clamp) == (-1.0, 2.0)
+
+
+def test_memory_is_zero_where_it_is_asked_for() -> None:
+    """The compiler leaves some of it as it was, and writes that into a payload."""
+    qualcomm_compiler.clear_memory()
+    libraries = ctypes.CDLL(None)
+    libraries.malloc.restype = ctypes.c_void_p
+    libraries.free.argtypes = [ctypes.c_void_p]
+    for _ in range(3):
+        place = libraries.malloc(100)
+        assert ctypes.string_at(place, 100) == bytes(100)
+        ctypes.memset(place, 7, 100)
+        libraries.free(place)
