@@ -82,7 +82,7 @@ def install() -> None:
 
 
 def clear_memory() -> None:
-    """Has memory be zero where it is asked for, for this process.
+    """Has more memory than 1 KiB be zero where it is asked for, for this process.
 
     The compiler leaves some of what it writes into a payload as it was: addresses, others in each
     build. So it is with normalizations of 16-bit floats.
