@@ -17,12 +17,10 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_SCALE,
     QCOM_ZERO_POINT,
 )
-from qualcomm_differences import VIEWS, activated, bounds_of
+from qualcomm_differences import READ_AT_ONCE, VIEWS, activated, bounds_of
 from torch.fx import Node
 
 _BYTE = 255
-# Factors of a normalization that the compiler reads at once, and behind which it reads on.
-_FACTORS = 32
 # Steps of 1/256 leave 20 dB or so of probabilities up to this one.
 _LEAST_PROBABLE = 1 / 16
 _PICTURE = 4
@@ -50,7 +48,7 @@ def is_counted_otherwise(node: Node) -> bool:
         return bool(node.args[0].meta["val"].numel() == 1)
     if packet == "native_layer_norm":
         # What lies in memory behind fewer factors gets into the payload: others in each build.
-        return bool(node.args[1][-1] < _FACTORS)
+        return bool(node.args[1][-1] < READ_AT_ONCE)
     if packet == "_softmax":
         # It is computed in steps of 1/256 from 0 on, whatever its scale.
         scale = node.meta[QCOM_QUANT_ATTRS]

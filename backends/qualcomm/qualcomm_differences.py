@@ -147,7 +147,8 @@ def bounds_of(node: Node) -> tuple[float | None, float | None] | None:
 
 
 _PICTURE = 4
-_SLOPES = 32
+# Numbers of a constant that the compiler reads at once, on behind its end as well.
+READ_AT_ONCE = 32
 _BYTES = (torch.int8, torch.int16, torch.uint8)
 # They have four dimensions at most.
 _FLAT = (torch.bool, torch.int64)
@@ -192,14 +193,11 @@ def _multiplies_batches(node: Node) -> bool:
 
 
 def reads_behind(node: Node) -> bool:
-    """Tells whether floats get slopes behind which QNN's compiler reads on, into the payload.
-
-    It reads 32 of them at once.
-    """
+    """Tells whether floats get slopes behind which QNN's compiler reads on, into the payload."""
     if operators.packet(node) not in ("_prelu_kernel", "prelu"):
         return False
     slopes = node.args[1].meta["val"].numel()  # type: ignore[union-attr]
-    return bool(slopes > 1 and slopes % _SLOPES)
+    return bool(slopes > 1 and slopes % READ_AT_ONCE)
 
 
 def _has_slopes_elsewhere(node: Node) -> bool:

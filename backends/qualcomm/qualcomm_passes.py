@@ -10,6 +10,7 @@ import torch
 from etbuild.exact import ranges
 from etbuild.exact.nodes import argument_of
 from etlower import operators
+from etlower.replacing import replace
 from executorch.backends.qualcomm import _passes
 from executorch.backends.qualcomm.utils.constants import (
     QCOM_INSERTED_PERMUTE,
@@ -42,8 +43,8 @@ def leave_out_passes() -> None:
     # It has an order for all numbers of dimensions but none.
     _passes.LayoutTransform.layout_type[0] = ("", "")
     layouts = _passes.LayoutTransform
-    layouts.is_layout_sensitive = _over_channels(layouts.is_layout_sensitive)
-    layouts.insert_node = _once(layouts.insert_node)
+    replace(layouts, "is_layout_sensitive", _is_sensitive)
+    replace(layouts, "insert_node", _insert_once)
     # It walks a set of readers, whose order is that of addresses: names and bytes would follow it.
     sys.modules[layouts.__module__].set = list  # type: ignore[attr-defined]
     columns = _passes.DecomposeColIm
@@ -54,36 +55,30 @@ def leave_out_passes() -> None:
     integers._preserve_output_dtype = _of_each_result(integers._preserve_output_dtype)
 
 
-def _over_channels(inner: Callable[[Any, Node], bool]) -> Callable[[Any, Node], bool]:
+def _is_sensitive(inner: Callable[[Any, Node], bool], self: Any, node: Node) -> bool:
     """Has a softmax over channels change its layout wherever the pass meets it.
 
     Upstream's pass knows it where it begins with it, and not where it comes from what the softmax
     reads or is read by.
     """
-
-    def is_sensitive(self: Any, node: Node) -> bool:
-        return inner(self, node) or bool(self.conditional_sensitive_check(node))
-
-    return is_sensitive
+    return inner(self, node) or bool(self.conditional_sensitive_check(node))
 
 
-def _once(inner: Callable[..., None]) -> Callable[..., None]:
+def _insert_once(
+    inner: Callable[..., None], self: Any, module: GraphModule, node: Node, revert_layout: bool
+) -> None:
     """Puts one permutation between a node and those who read it in another order.
 
     Upstream's method puts one more before it where it comes to the node again, as for `y @ y`.
     """
-
-    def insert(self: Any, module: GraphModule, node: Node, revert_layout: bool) -> None:
-        is_turned = self.is_transformed_node(node)
-        readers = [self.is_transformed_node(n) or QCOM_LAYOUT_CHANGE in n.meta for n in node.users]
-        if all(reader == is_turned for reader in readers):
-            return
-        inner(self, module, node, revert_layout)
-        for reader in node.users:
-            if is_turned and QCOM_INSERTED_PERMUTE in reader.meta:
-                reader.meta[QCOM_LAYOUT_CHANGE] = True
-
-    return insert
+    is_turned = self.is_transformed_node(node)
+    readers = [self.is_transformed_node(n) or QCOM_LAYOUT_CHANGE in n.meta for n in node.users]
+    if all(reader == is_turned for reader in readers):
+        return
+    inner(self, module, node, revert_layout)
+    for reader in node.users:
+        if is_turned and QCOM_INSERTED_PERMUTE in reader.meta:
+            reader.meta[QCOM_LAYOUT_CHANGE] = True
 
 
 def _but_results(inner: Callable[[Any, Node], bool]) -> Callable[[Any, Node], bool]:

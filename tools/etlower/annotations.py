@@ -39,7 +39,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
 )
 
 from etlower import fixed_scales, guarded_divisors, written_state
-from etlower.operators import MOVING
+from etlower.operators import MOVING, gives_floats
 
 # Operators that write a number of the model.
 _FILLING = frozenset(("fill", "full", "full_like", "masked_fill", "scalar_tensor", "where"))
@@ -124,7 +124,7 @@ def _restore(node: Node, target: Any, args: tuple[Any, ...]) -> list[Node]:
         return []
     constants = []
     for position, (before, after) in enumerate(zip(args, node.args, strict=True)):
-        if isinstance(before, int | float) and isinstance(after, Node) and _is_float(after):
+        if isinstance(before, int | float) and isinstance(after, Node) and gives_floats(after):
             node.update_arg(position, before)
             constants.append(after)
     return constants
@@ -325,11 +325,6 @@ def _is_mixed(node: Node) -> bool:
 def _of_integers(node: Node, _spec: Any = None) -> bool:
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and not value.dtype.is_floating_point
-
-
-def _is_float(node: Node) -> bool:
-    value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
 
 
 def _refers(spec: Any, gone: set[Any]) -> bool:
