@@ -14,7 +14,7 @@ from executorch.backends.xnnpack._passes.convert_to_linear import ConvertToLinea
 from executorch.backends.xnnpack._passes.decompose_batch_norm import DecomposeBatchNorm
 from executorch.backends.xnnpack._passes.fuse_activation_pass import FuseActivationPass
 from executorch.backends.xnnpack.serialization.xnnpack_graph_schema import OutputMinMax
-from executorch.backends.xnnpack.utils.quant_utils import is_dequant
+from executorch.backends.xnnpack.utils.quant_utils import is_dequant, is_dynamic_qdq
 from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
 from executorch.exir.dialects._ops import ops
 from torch.export import ExportedProgram
@@ -35,6 +35,8 @@ def install() -> None:
     layouts = ChannelsLastTaggedReshapePass
     replace(layouts, "is_nhwc_node", lambda inner, node: _lies_last(inner, node, True))
     replace(layouts, "is_nchw_node", lambda inner, node: _lies_last(inner, node, False))
+    for name in ("input_to_nhwc", "input_to_nchw"):
+        replace(layouts, name, _convert_before)
 
 
 def _keep_values(inner: Any, self: Any, node: Node, graph_module: GraphModule) -> None:
@@ -64,6 +66,26 @@ def _lies_last(inner: Any, node: Node, asked: bool) -> bool:
     if not source or source[0].op != "placeholder":
         return bool(inner(node))
     return has_channels_last(source[0].meta["val"]) == asked
+
+
+def _convert_before(
+    inner: Any,
+    self: ChannelsLastTaggedReshapePass,
+    graph_module: GraphModule,
+    read: Node,
+    reader: Node,
+) -> None:
+    """Has upstream's pass of layouts convert what is quantized dynamically, where it is quantized.
+
+    It converts what the delegate gets, for all that read it, or what is quantized already.
+    """
+    if not (is_dequant(read) and is_dynamic_qdq(read)):
+        inner(self, graph_module, read, reader)
+        return
+    quantize = read.args[0]
+    source, scale, _ = quantize.all_input_nodes
+    for node in (scale.args[0], quantize):
+        inner(self, graph_module, source, node)
 
 
 def _all_bounds(inner: Any, self: FuseActivationPass, activation: Node) -> OutputMinMax:

@@ -122,19 +122,34 @@ def _leave_copies(graph: Graph) -> None:
 
     It drops copies of what a part computes, and a delegate cannot hand out a tensor twice.
     """
+    sources: dict[Node, Node] = {}
+    copies: dict[Node, list[Node]] = {}
     for node in graph.nodes:
-        tag = partition_tags.of(node)
-        if tag is None or "_clone_dim_order.default" not in str(node.target):
+        if _is_dropped(node):
+            sources[node] = sources.get(node.args[0], node.args[0])
+            copies.setdefault(sources[node], []).append(node)
+    for source, own in copies.items():
+        handed_out = {node: partition_tags.readers_outside(node) for node in (source, *own)}
+        if sum(map(bool, handed_out.values())) <= 1:
             continue
-        source = node.args[0]
-        if source.meta["val"].dim_order() != node.meta["val"].dim_order():
-            continue
-        own = [user for user in node.users if partition_tags.of(user) == tag]
-        is_handed_out = any(partition_tags.of(user) != tag for user in source.users)
-        if len(own) < len(node.users) and is_handed_out:
-            for user in own:
-                user.replace_input_with(node, source)
-            del node.meta[partition_tags.TAG]
+        for copy in own:
+            copy.replace_input_with(copy.args[0], source)
+            for user in [user for user in copy.users if user not in handed_out[copy]]:
+                user.replace_input_with(copy, source)
+        for copy in own:
+            if handed_out[copy]:
+                del copy.meta[partition_tags.TAG]
+
+
+def _is_dropped(node: Node) -> bool:
+    """Tells whether a node is a copy of what its part computes, in the same order of dimensions."""
+    tag = partition_tags.of(node)
+    return (
+        tag is not None
+        and "_clone_dim_order.default" in str(node.target)
+        and partition_tags.of(node.args[0]) == tag
+        and node.args[0].meta["val"].dim_order() == node.meta["val"].dim_order()
+    )
 
 
 def _split_dequantized(graph: Graph) -> None:

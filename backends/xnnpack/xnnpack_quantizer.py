@@ -9,7 +9,6 @@ from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuant
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils import OP_TO_ANNOTATOR
 from executorch.backends.xnnpack.utils.quant_utils import is_dequant, is_quant
 from torch.fx import GraphModule, Node
-from xnnpack_layouts import has_rows, keeps_layout
 
 
 class Quantizer(XNNPACKQuantizer):
@@ -42,17 +41,13 @@ class Quantizer(XNNPACKQuantizer):
         name = str(node.target)
         if not self._is_dynamic:
             return not _stays_in_float(node)
-        if name.startswith("aten.linear."):
-            return has_rows(node)
         if node.op != "call_function" or not name.startswith(("aten.conv", "aten.conv_transpose")):
             return True
         weight = node.args[1].meta["val"]
         # A weight's second dimension, or of a transposed one the first, has a group's channels.
         transposed = name.startswith("aten.conv_transpose")
         channels = weight.shape[0 if transposed else 1]
-        return (
-            weight.dim() == 4 and channels > 1 and keeps_layout(node) and not _pads_unevenly(node)
-        )
+        return weight.dim() == 4 and channels > 1 and not _pads_unevenly(node)
 
 
 def _stays_in_float(node: Node) -> bool:
@@ -87,10 +82,10 @@ def _pads_unevenly(node: Node) -> bool:
 
 
 def split_dynamic(module: GraphModule) -> GraphModule:
-    """Has what pointwise convolutions read quantized apart from what other ones read.
+    """Has what pointwise convolutions, other ones and linear layers read quantized apart.
 
-    On processors with instructions for it, XNNPACK quantizes the first to bytes without a sign, and
-    the others would read these as bytes with one.
+    On processors with instructions for it, XNNPACK quantizes for pointwise ones to bytes without a
+    sign, and the others would read these as bytes with one. Linear layers read another layout.
     """
     graph = module.graph
     for choice in [node for node in graph.nodes if "choose_qparams" in str(node.target)]:
@@ -99,18 +94,19 @@ def split_dynamic(module: GraphModule) -> GraphModule:
             is_part = node.target is operator.getitem or is_quant(node) or is_dequant(node)
             if is_part and any(source in chain for source in node.all_input_nodes):
                 chain[node] = None
-        layers = [user for node in chain for user in node.users if user not in chain]
-        pointwise = [layer for layer in layers if _is_pointwise(module, layer)]
-        if not pointwise or len(pointwise) == len(layers):
-            continue
-        own: dict[Node, Node] = {}
+        kinds: dict[tuple[bool, bool], list[Node]] = {}
+        for layer in [user for node in chain for user in node.users if user not in chain]:
+            kind = (str(layer.target).startswith("aten.conv"), _is_pointwise(module, layer))
+            kinds.setdefault(kind, []).append(layer)
         place = list(chain)[-1]
-        for node in chain:
-            with graph.inserting_after(place):
-                place = own[node] = graph.node_copy(node, lambda n, own=own: own.get(n, n))
-        for layer in pointwise:
+        for kind in sorted(kinds)[1:]:
+            own: dict[Node, Node] = {}
             for node in chain:
-                layer.replace_input_with(node, own[node])
+                with graph.inserting_after(place):
+                    place = own[node] = graph.node_copy(node, lambda n, own=own: own.get(n, n))
+            for layer in kinds[kind]:
+                for node in chain:
+                    layer.replace_input_with(node, own[node])
     module.recompile()
     return module
 

@@ -353,6 +353,12 @@ _MORE = {
     ),
     "linear beside means": lambda net, x: (net.rows(x * x.mean((2, 3), keepdim=True)),),
     "linear before": lambda net, x: (net.last(net.rows(x)),),
+    "linear, convolution and norm": lambda net, x: (
+        lambda y: (F.normalize(y, dim=1), net.last(y) + y, net.rows(y))
+    )(net.first(torch.cat([x, x], 1)[:, :4])),
+    "copies behind permute": lambda net, x: (
+        lambda y: (y.contiguous().cumsum(1), y.flip(2), y.clone().softmax(-1))
+    )(net.first(x.permute(0, 2, 3, 1).relu().permute(0, 3, 1, 2))),
     "pad": lambda net, x: (F.pad(net.first(x), (1, 2)),),
     "pad between": lambda net, x: (net.last(F.pad(net.first(x), (1, 2))),),
     "layer twice": lambda net, x: (net.first(net.first(x)), net.last(x)),
@@ -405,7 +411,7 @@ _CASES |= {
     }.items()
     for name, function in _WITH_NUMBERS.items()
 }
-_ALWAYS = ("group norm", "linear b", "rows")
+_ALWAYS = ("copies", "group norm", "linear", "rows")
 _SOME = dict([*_CASES.items()][::18])
 _SOME |= {name: _CASES[name] for name in _CASES if name.startswith(_ALWAYS)}
 _SOFTMAX = {name: function for name, function in _CASES.items() if "softmax" in name}
