@@ -38,7 +38,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
     SharedQuantizationSpec,
 )
 
-from etlower import fixed_scales, guarded_divisors, written_state
+from etlower import fixed_scales, guarded_divisors, shared_scales, written_state
 from etlower.operators import MOVING, gives_floats
 
 # Operators that write a number of the model.
@@ -107,6 +107,8 @@ class FloatsOnly(Quantizer):
                 removed |= drop(node)
         drop_references(model, removed)
         self._then(model)
+        for node in shared_scales.untangle(model):
+            drop(node)
         return annotated
 
     def validate(self, model: GraphModule) -> None:
