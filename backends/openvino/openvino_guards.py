@@ -18,6 +18,7 @@ from etlower.refusals import Refusals
 from etlower.replacing import replaced
 from executorch.backends.openvino import partitioner as upstream
 from executorch.exir.backend.compile_spec_schema import CompileSpec
+from openvino_comparisons import of_own_elements
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -66,6 +67,8 @@ _EXTREMES = frozenset({"amax", "amin", "max", "min"})
 _FLOATS_OF_REGISTER = 16
 # At a value that follows from no input.
 _STORED = "openvino_stored"
+# At a comparison of own elements, and what picks them.
+_COMPARED = "openvino_compared"
 
 # The last partitioner's.
 refused = Refusals()
@@ -153,6 +156,8 @@ def is_wrong(node: Node) -> bool:
     if name == "convolution" and _is_computed_of_bytes(node.args[1]):
         return True
     if name in _EXTREMES and _gets_scale(node):
+        return True
+    if node.meta.get(_COMPARED):
         return True
     if name == "pow" and _is_averaged_in_few(node):
         return True
@@ -285,6 +290,8 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
         global refused
         refused = self._refused
         _mark_stored(exported_program)
+        for node in of_own_elements(exported_program.graph):
+            node.meta[_COMPARED] = True
         with replaced((upstream, "OpenvinoOperatorsSupport", Supported)):
             result = super().partition(exported_program)
         _exchange_floats(exported_program)

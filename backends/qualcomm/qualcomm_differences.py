@@ -6,7 +6,6 @@ found here is left to ExecuTorch's own kernels.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -248,9 +247,9 @@ def has_more(node: Node) -> bool:
 def _is_fused_otherwise(node: Node) -> bool:
     """Tells whether a padding becomes a part of maxima, which leave it out, or of an odd layer.
 
-    Nor does QNN compare right with infinities.
+    Layers of channels take another number than zero for zero.
     """
-    if any(isinstance(each, float) and math.isinf(each) for each in node.args):
+    if any(node.args[2:3]):
         return True
     amounts = [*node.args[1][::2]][::-1]
     for user in node.users:
@@ -318,7 +317,7 @@ def activated(node: Any) -> Node | None:
     packet = operators.packet(node) if isinstance(node, Node) else ""
     if packet.removesuffix("_copy") in VIEWS:
         return activated(node.args[0])
-    if packet in _ACTIVATIONS:
+    if packet in ACTIVATIONS:
         return node.args[0]  # type: ignore[no-any-return]
     if packet != "mul":
         return None
@@ -345,7 +344,7 @@ _MOVES = frozenset(
         *("select", "slice", "split", "split_with_sizes", "stack", "transpose", "unbind"),
     }
 )
-_ACTIVATIONS = frozenset(
+ACTIVATIONS = frozenset(
     {
         *("clamp", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "prelu"),
         *("_prelu_kernel", "relu", "relu6", "silu"),

@@ -43,6 +43,7 @@ from qualcomm_partitions import (
     readers,
     take_state,
 )
+from qualcomm_slices import has_windows_elsewhere
 
 # Operators of a model that its compiler refuses, one after the other, until the build fails.
 _MOST_REFUSED = 24
@@ -141,7 +142,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             return True
         if is_other_order(node) or is_computed_otherwise(node):
             return True
-        if scales_rows(node):
+        if scales_rows(node) or has_windows_elsewhere(node):
             return True
         if QCOM_QUANT_ATTRS not in node.meta and (
             # What the recipe gives no scale may have been infinite while it was calibrated.

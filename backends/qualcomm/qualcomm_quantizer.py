@@ -31,7 +31,7 @@ from etbuild.biases import own_biases
 from etbuild.exact import write_out_before_quantization
 from etbuild.transposed import split_groups
 from etlower import operators
-from etlower.annotations import infinite
+from etlower.annotations import drop, drop_references, infinite
 from executorch.backends.qualcomm.quantizer.observers.concat_observer import ConcatObserver
 from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
 from torchao.quantization.pt2e import (
@@ -48,6 +48,10 @@ _ANNOTATION = "quantization_annotation"
 _RULES = (
     *("attention_heads", "circular_padding", "einsum", "elu", "even_windows", "many_dimensions"),
     *("sum_factor", "uneven_padding"),
+)
+# Operators whose results are of equal numbers.
+_FILLING = frozenset(
+    f"{name}{like}" for name in ("full", "ones", "zeros") for like in ("", "_like")
 )
 # What a mask adds, or puts in place of a score, in the float graph.
 _HIDDEN = -255.0
@@ -77,6 +81,8 @@ class Quantizer(QnnQuantizer):
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
         """Annotates a graph; see upstream's class."""
         annotated = super().annotate(model)
+        even = [node for node in annotated.graph.nodes if _joins_even(annotated, node)]
+        drop_references(annotated, {place for node in even for place in drop(node)})
         for node in annotated.graph.nodes:
             annotation = node.meta.get(_ANNOTATION)
             if annotation is None:
@@ -104,6 +110,20 @@ class Quantizer(QnnQuantizer):
                 for annotation, source in _annotations_of(node):
                     _observe_scores(annotation, source, *dims)
         graph_module.recompile()
+
+
+def _joins_even(model: torch.fx.GraphModule, node: torch.fx.Node) -> bool:
+    """Tells whether a call joins something with a constant of equal numbers.
+
+    Of these QNN's compiler makes a padding, and layers of channels then read other numbers.
+    """
+    if _name(node) not in ("cat", "concat"):
+        return False
+    if any(_name(given) in _FILLING for given in node.all_input_nodes):
+        return True
+    stored = [given for given in node.all_input_nodes if given.op == "get_attr"]
+    values = [operator.attrgetter(str(given.target))(model) for given in stored]
+    return any(bool((value == value.flatten()[:1]).all()) for value in values)
 
 
 def enlarge_scales(model: torch.fx.GraphModule) -> torch.fx.GraphModule:

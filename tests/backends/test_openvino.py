@@ -71,6 +71,10 @@ def left(nodes: list[torch.fx.Node]) -> set[str]:
         (lambda x: (x.amax((1, 2)) + 1) // 2.0, (PICTURE,), "div"),
         # Of a norm of narrow rows its kernel ends the process.
         (lambda x: x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * ROW, (X,), "pow"),
+        # It rounds one of the two to bfloat16.
+        (lambda x: (x == x.amax(1, True)) * x @ x.mT, (PICTURE,), "eq"),
+        (lambda x: (x == x.amax(1, True)) * x @ x.mT, (PICTURE,), "amax"),
+        (lambda x: (x[:, :1].mT > x) * x @ x.mT, (PICTURE,), "gt"),
         # It fails as it runs.
         (lambda x: x.sum(1).reshape(-1, 1) + 1, (PICTURE,), "view_copy"),
         (lambda x: (x * 2).unsqueeze(-1).mean(1, keepdim=True), (PICTURE,), "unsqueeze_copy"),
@@ -95,6 +99,11 @@ def test_what_stays_with_executorch(function: Any, inputs: Any, operator: str) -
 def test_what_parts_exchange(net: nn.Module, inputs: Any) -> None:
     copies = {"_clone_dim_order", "_to_dim_order_copy", "view_copy"}
     assert left(lowered(net, *inputs)) <= copies
+
+
+def test_comparisons_of_other_numbers_go_to_openvino() -> None:
+    nodes = lowered(Function(lambda x: (x * 2 < x.amax(1, True)) * x @ x.mT), PICTURE)
+    assert left(nodes) == set()
 
 
 def test_layers_of_8_bits_go_to_openvino() -> None:

@@ -103,14 +103,15 @@ class _First(nn.Module):
 
 
 class _Reread(nn.Module):
-    """A function of a layer's output, which it reads more than once."""
+    """A function of a layer's output, which it reads more than once, and of more layers."""
 
-    def __init__(self, layer: nn.Module, function: Callable[[torch.Tensor], Any]) -> None:
+    def __init__(self, layer: nn.Module, function: Callable[..., Any], *more: nn.Module) -> None:
         super().__init__()
         self.layer, self.function = layer, function
+        self.more = nn.ModuleList(more)
 
     def forward(self, x: torch.Tensor) -> Any:
-        return self.function(self.layer(x))
+        return self.function(self.layer(x), *self.more)
 
 
 class _Embedded(nn.Module):
@@ -156,6 +157,28 @@ def _convolved() -> Iterator[Net]:
     for name, function in reread.items():
         module = _filled(_Reread(kinds["conv"](), function))
         yield _net(f"conv + {name}", module, (1, 8, 9, 9), note="")
+    parts: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "later rows": lambda y: y[:, :, 1:],
+        "later columns": lambda y: y[..., 2:],
+        "ReLU of later rows": lambda y: y[:, :, 3:].relu(),
+        "half of its rows": lambda y: y.chunk(2, 2)[1],
+        "ones beside channels": lambda y: torch.cat([y[:, :6], torch.ones(1, 2, 9, 9)], 1),
+        "zeros beside channels": lambda y: torch.cat([y[:, :6], torch.zeros(1, 2, 9, 9)], 1),
+    }
+    windows: dict[str, Callable[[], nn.Module]] = {
+        "conv": lambda: nn.Conv2d(8, 8, 3),
+        "depthwise conv": lambda: nn.Conv2d(8, 8, 3, groups=8),
+        "avg_pool": lambda: nn.AvgPool2d(3, 1),
+    }
+    for (name, function), (kind, make) in itertools.product(parts.items(), windows.items()):
+        module = _filled(nn.Sequential(_Reread(kinds["conv"](), function), make()))
+        yield _net(f"conv + {name} + {kind}", module, (1, 8, 9, 9), note="")
+    name, both = (
+        "norm beside a residual layer",
+        lambda y, last: (F.normalize(y, dim=1), last(y) + y),
+    )
+    module = _filled(_Reread(kinds["conv"](), both, kinds["conv"]()))
+    yield _net(f"conv + {name}", module, (1, 8, 9, 9), note="")
     for pad in ((1, 1, 1, 1), (0, 1, 0, 1), (2, 0, 1, 3)):
         for name, padding in {
             "pad": nn.ConstantPad2d(pad, 0.0), "pad with 1": nn.ConstantPad2d(pad, 1.0),
@@ -205,6 +228,7 @@ def _functions() -> Iterator[Net]:
         "pow + mean + rsqrt": lambda x, y: x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() + y,
         "exp + sum + div": lambda x, y: x.exp() / x.exp().sum(-1, keepdim=True) + y,
         "sub of max + exp": lambda x, y: (x - x.amax(-1, keepdim=True)).exp() + y,
+        "maxima + matmul": lambda x, y: ((x == x.amax(-1, True)) * x) @ weight + y,
         "clamp + clamp": lambda x, y: x.clamp(-1, 1).clamp(-0.5, 2) + y,
         "relu + relu6": lambda x, y: F.relu6(F.relu(x)) + y,
         "neg + relu": lambda x, y: F.relu(-x) + y,

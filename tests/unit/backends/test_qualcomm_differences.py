@@ -23,9 +23,10 @@ from executorch.exir.dialects._ops import ops
 from qualcomm_counted import is_counted_otherwise
 from qualcomm_differences import becomes_whole, is_computed_otherwise, reads_behind
 from qualcomm_floats import FunctionsApart, OneZero, RoundedResults
-from qualcomm_quantizer import enlarge_scales
+from qualcomm_quantizer import Quantizer, enlarge_scales
 from qualcomm_refusals import for_qnn
 from qualcomm_scales import are_mixed
+from qualcomm_slices import has_windows_elsewhere
 from torch.fx import Node
 from torchao.quantization.pt2e import (
     DerivedObserverOrFakeQuantize,
@@ -48,6 +49,51 @@ def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.expor
             return function(*given)
 
     return torch.export.export(Net(), inputs, strict=False)
+
+
+LAYER = torch.randn(6, 4, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("function", "differs"),
+    [
+        (lambda x: F.conv2d(x[:, :, 1:], LAYER), True),
+        (lambda x: F.conv2d(x[:, :, :-1], LAYER), False),
+        (lambda x: F.conv2d(x[..., ::2], LAYER), False),
+        (lambda x: F.conv2d(x[..., 1::2], LAYER), True),
+        (lambda x: F.conv2d(x.permute(0, 2, 3, 1)[:, 1:].permute(0, 3, 1, 2), LAYER), True),
+        (lambda x: F.conv2d(F.pad(x, (0, 0, 1, 1))[:, :, 1:], LAYER), False),
+        (lambda x: F.conv2d(F.interpolate(x[:, :, 1:], scale_factor=2), LAYER), False),
+        (lambda x: F.conv2d(x.repeat(1, 2, 1, 1)[:, 4:], LAYER), False),
+        (lambda x: F.avg_pool2d(x[:, :, 2:].relu().clone(), 3, 1), True),
+        (lambda x: F.avg_pool2d(x.split(3, 2)[1], 3, 1), True),
+        (lambda x: F.avg_pool2d(x.chunk(2, 1)[1], 3, 1), False),
+        (lambda x: F.max_pool2d(x[:, :, 1:], 3, 1), False),
+        (lambda x: F.conv1d(x[:, :, 0, 2:], LAYER[:, :, 0]), True),
+        (lambda x: x[:, :, 1:] * 2, False),
+    ],
+)
+def test_windows_of_later_rows(function: Callable[..., Any], differs: bool) -> None:
+    program = to_edge(exported(function, PICTURE)).exported_program()
+    assert any(map(has_windows_elsewhere, program.graph.nodes)) == differs
+
+
+@pytest.mark.parametrize(
+    ("other", "is_even"),
+    [
+        (lambda x: torch.ones(1, 2, 6, 8), True),
+        (lambda x: torch.zeros_like(x), True),
+        (lambda x: torch.full_like(x, 0.5), True),
+        (lambda x: PICTURE, False),
+        (lambda x: x * 0.5, False),
+    ],
+)
+def test_even_constants_beside_channels(other: Callable[..., Any], is_even: bool) -> None:
+    model = exported(lambda x: F.relu(torch.cat([x, other(x)], 1)), PICTURE).module()
+    quantizer = Quantizer()
+    annotated = quantizer.annotate(quantizer.transform_for_annotation(model))
+    [joined] = [node for node in annotated.graph.nodes if "aten.cat" in str(node.target)]
+    assert (joined.meta["quantization_annotation"].output_qspec is None) == is_even
 
 
 @pytest.mark.parametrize(
