@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from etlower import exchanged, operators, partition_tags
+from etlower import exchanged, operators, own_elements, partition_tags
 from etlower.refusals import Refusals
 from etlower.replacing import replaced
 from executorch.backends.openvino import partitioner as upstream
 from executorch.exir.backend.compile_spec_schema import CompileSpec
-from openvino_comparisons import of_own_elements
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -290,7 +289,7 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
         global refused
         refused = self._refused
         _mark_stored(exported_program)
-        for node in of_own_elements(exported_program.graph):
+        for node in own_elements.compared(exported_program.graph):
             node.meta[_COMPARED] = True
         with replaced((upstream, "OpenvinoOperatorsSupport", Supported)):
             result = super().partition(exported_program)

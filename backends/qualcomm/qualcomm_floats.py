@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from etlower import operators
+from etlower import operators, own_elements
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
 from qualcomm_differences import VIEWS, bounds_of, is_of_an_edge
@@ -32,10 +32,12 @@ class OneZero(PassBase):
 
     def call(self, graph_module: GraphModule) -> PassResult:
         """Writes what is compared as the difference of its positive and its negative part."""
+        kept_out = own_elements.compared(graph_module.graph)
         signed = [
             (node, given)
             for node in graph_module.graph.nodes
             if operators.packet(node) in ("eq", "ge", "le", "ne")
+            and node not in kept_out
             # That asks for NaN, which QNN has not.
             and node.args[0] is not node.args[1]
             and not any(self._has_no_zeros(each) for each in node.args)

@@ -23,7 +23,14 @@ import qualcomm_compiler
 import qualcomm_scales
 import torch
 from etbuild import BuildError, LowerAgain
-from etlower import asked_infinities, exchanged, guarded_logarithms, operators, partition_tags
+from etlower import (
+    asked_infinities,
+    exchanged,
+    guarded_logarithms,
+    operators,
+    own_elements,
+    partition_tags,
+)
 from executorch.backends.qualcomm.partition import qnn_partitioner
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -80,8 +87,9 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         self._refused: set[tuple[str, str]] = set()
         self._constants: set[torch.fx.Node] = set()
         # Functions of floats whose infinities the model asks for, as HTP has a largest number
-        # instead, and logarithms of numbers that are too small for it.
-        self._out_of_range: set[torch.fx.Node] = set()
+        # instead, logarithms of numbers that are too small for it, and comparisons of numbers
+        # with themselves.
+        self._of_wide_floats: set[torch.fx.Node] = set()
 
     def partition(self, edge_program: torch.export.ExportedProgram) -> Any:
         """Partitions a method; see upstream's class."""
@@ -120,9 +128,10 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             return operators.number_of(edge_program, value)
 
         asked = asked_infinities.asked(edge_program.graph, number_of)
-        self._out_of_range = asked | asked_infinities.readers(asked)
+        self._of_wide_floats = asked | asked_infinities.readers(asked)
+        self._of_wide_floats |= own_elements.compared(edge_program.graph)
         if self._has_floats:
-            self._out_of_range |= guarded_logarithms.calls(edge_program.graph, number_of)
+            self._of_wide_floats |= guarded_logarithms.calls(edge_program.graph, number_of)
         with _refusing(self._stays):
             partitions = super().generate_partitions(edge_program)
         with exchanged.results_named(edge_program):
@@ -146,7 +155,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
             return True
         if QCOM_QUANT_ATTRS not in node.meta and (
             # What the recipe gives no scale may have been infinite while it was calibrated.
-            node in self._out_of_range
+            node in self._of_wide_floats
             or (operators.packet(node) == "pow" and not self._has_floats)
             or reads_behind(node)
         ):

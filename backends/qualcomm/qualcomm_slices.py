@@ -2,7 +2,7 @@
 
 Behind a slice that begins later than its tensor, and behind a part of a split, convolutions and
 averages over windows read other elements, or memory that nothing was written to, which may end the
-process; so do they through activations that are computed with the slice. Parts of the channels are
+process; so do they through activations and concatenations. Parts of the channels are
 right, and those of what was padded.
 """
 
@@ -18,7 +18,9 @@ from torch.fx import Node
 _CHANNELS = 1
 _SPLITS = frozenset(("chunk", "split", "split_with_sizes"))
 _TURNS = frozenset(("permute", "transpose"))
-_THROUGH = frozenset(("alias", "clone", "_clone_dim_order", "contiguous", "expand", "slice"))
+_THROUGH = frozenset(
+    ("alias", "cat", "clone", "_clone_dim_order", "contiguous", "expand", "slice", "stack")
+)
 _WINDOWS = frozenset(
     (
         *("avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d", "conv3d"),

@@ -9,13 +9,13 @@ kernels, and the program's report says why.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import vulkan_kernels
 from etbuild.operator_versions import OLDEST, VULKAN, is_older
-from etlower import exchanged, guarded_logarithms, operators, partition_tags
+from etlower import exchanged, guarded_logarithms, operators, own_elements, partition_tags
 from executorch.backends.vulkan.partitioner import vulkan_partitioner
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import (
     VulkanPartitioner,
@@ -85,14 +85,10 @@ class GuardedPartitioner(VulkanPartitioner):
         """As upstream's."""
         _choose_patterns(self._runtime or OLDEST)
         vulkan_kernels.mark(exported_program, self._inexact_gelu)
-        logarithms: set[Node] = set()
-        if self._is_half:
-            logarithms = guarded_logarithms.calls(
-                exported_program.graph, lambda value: operators.number_of(exported_program, value)
-            )
+        rounded = _rounded(exported_program) if self._is_half else {}
         upstream = vulkan_partitioner.VulkanSupportedOperators
         vulkan_partitioner.VulkanSupportedOperators = lambda *given, **named: _Supported(
-            self._runtime, logarithms, *given, **named
+            self._runtime, rounded, *given, **named
         )
         try:
             result = super().partition(exported_program)
@@ -103,6 +99,18 @@ class GuardedPartitioner(VulkanPartitioner):
         exchanged.fit(exported_program)
         _read_sizes_inside(exported_program)
         return result
+
+
+def _rounded(program: ExportedProgram) -> dict[Node, str]:
+    """Finds what 16-bit floats make something else of, with reasons."""
+    logarithms = guarded_logarithms.calls(
+        program.graph, lambda value: operators.number_of(program, value)
+    )
+    too_small = "16-bit floats lack the small number that keeps a logarithm's from zero"
+    of_own = "elements are compared with what they come from, and 16-bit floats round them"
+    return dict.fromkeys(own_elements.compared(program.graph), of_own) | dict.fromkeys(
+        logarithms, too_small
+    )
 
 
 def _read_sizes_inside(program: ExportedProgram) -> None:
@@ -162,11 +170,11 @@ class _Supported(VulkanSupportedOperators):
     __module__ = VulkanSupportedOperators.__module__
 
     def __init__(
-        self, runtime: str, logarithms: Collection[Node], *given: Any, **named: Any
+        self, runtime: str, rounded: Mapping[Node, str], *given: Any, **named: Any
     ) -> None:
         super().__init__(*given, **named)
         self._runtime = runtime
-        self._logarithms = logarithms
+        self._rounded = rounded
         self._fused = {
             node for match in self.fusable_subgraphs if _is_fused(match) for node in match.all_nodes
         }
@@ -200,8 +208,8 @@ class _Supported(VulkanSupportedOperators):
             and not _is_weight_of_linear(node, self._is_node_supported)
         ):
             return f"{_NOWHERE} outside of a quantized linear layer"
-        if node in self._logarithms:
-            return "16-bit floats lack the small number that keeps a logarithm's from zero"
+        if node in self._rounded:
+            return self._rounded[node]
         first = VULKAN.get(name)
         if first and _is_only_negated(node):
             return f"nothing but {_NOT} reads it, and {_NOWHERE}"

@@ -153,6 +153,7 @@ def _convolved() -> Iterator[Net]:
         "itself and its softmax": lambda y: (y, y.softmax(1)),
         "itself beside itself": lambda y: torch.cat([y, y], 1),
         "itself above itself": lambda y: torch.stack([y, y]),
+        "its peaks": lambda y: y.tanh() * (F.max_pool2d(y.tanh(), 3, 1, 1) == y.tanh()),
     }
     for name, function in reread.items():
         module = _filled(_Reread(kinds["conv"](), function))

@@ -18,7 +18,8 @@ was written: Cortex-M's in 1.5.1. Buffers that a graph writes to keep one name a
 Nor does a scale hold infinities, as a mask writes them: observers pass over them, and what is
 masked would become the least number beside it. Large negative numbers instead would make the scale
 too coarse for all others. Nor does one hold the small numbers that keep divisors from zero. Nor has
-a tensor without elements one: delegates leave it to kernels, which read no scales.
+a tensor without elements one: delegates leave it to kernels, which read no scales. Nor do elements
+of a tensor that it is compared with: in two scales they would differ.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
     SharedQuantizationSpec,
 )
 
-from etlower import fixed_scales, guarded_divisors, shared_scales, written_state
+from etlower import fixed_scales, guarded_divisors, own_elements, shared_scales, written_state
 from etlower.operators import MOVING, gives_floats
 
 # Operators that write a number of the model.
@@ -95,14 +96,14 @@ class FloatsOnly(Quantizer):
         annotated = self._inner.annotate(model)
         removed: set[Any] = set()
         reached, hidden = _of_inputs(model), infinite(model)
-        divisions = guarded_divisors.calls(model)
+        apart = guarded_divisors.calls(model) | own_elements.compared(model.graph)
         # Upstream's operators that quantize take no others than 32 and 16 bits.
         doubles = {node for node in model.graph.nodes if _dtype(node) == torch.float64}
         for node in model.graph.nodes:
             is_mixed = _is_mixed(node) or _is_any_in(node, doubles)
             removed |= drop(node, _of_integers)
             is_unfit = _is_unfit(node, reached) or fixed_scales.are_joined(node)
-            is_hidden = _is_any_in(node, hidden) or node in divisions
+            is_hidden = _is_any_in(node, hidden) or node in apart
             if is_mixed or is_hidden or is_unfit or _is_empty(node):
                 removed |= drop(node)
         drop_references(model, removed)

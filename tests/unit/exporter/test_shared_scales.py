@@ -57,7 +57,7 @@ def groups(model: GraphModule) -> dict[object, int]:
 
 
 def test_circles_get_one_scale() -> None:
-    """Whatever points to whatever: torchao finds an observer for all that share one."""
+    """Places point anywhere, and torchao finds an observer for all that share one."""
     tangled = 0
     for seed in range(300):
         model = annotated(seed)

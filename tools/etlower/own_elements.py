@@ -1,16 +1,18 @@
 """Comparisons of a tensor with elements of its own, as `x == x.amax(1, True)`.
 
-On processors with bfloat16, OpenVINO (2025.4) rounds what some operators read and not what others
-do, before products and resizing: a number is then compared with itself, rounded. ExecuTorch's own
-kernels compare these, and pick the elements.
+Where a backend rounds what some operators read and not what others do, a number is compared with
+itself, rounded: ExecuTorch's own kernels pick the elements and compare them. So OpenVINO (2025.4)
+does before products and resizing on processors with bfloat16, and every backend that computes in
+16-bit floats a part of the two alone. So do two scales of 8 bits, QNN's and Cadence's quantizers'.
 """
 
 from __future__ import annotations
 
 import operator
 
-from etlower import operators
 from torch.fx import Graph, Node
+
+from etlower import operators
 
 _PAIR = 2
 _COMPARISONS = frozenset({"eq", "ge", "gt", "le", "lt", "ne"})
@@ -19,17 +21,25 @@ _PICKING = operators.MOVING | frozenset(
     {
         *("_clone_dim_order", "_to_copy", "_to_dim_order_copy", "amax", "amin", "clamp"),
         *("constant_pad_nd", "dequantize_per_tensor", "hardtanh", "masked_fill", "max"),
-        *("max_pool2d_with_indices", "maximum", "min", "minimum", "quantize_per_tensor", "relu"),
+        *(
+            "max_pool2d",
+            "max_pool2d_with_indices",
+            "maximum",
+            "min",
+            "minimum",
+            "quantize_per_tensor",
+            "relu",
+        ),
         *("upsample_nearest2d", "where"),
     }
 )
 
 
-def of_own_elements(graph: Graph) -> set[Node]:
-    """Finds such comparisons, and what picks the elements that they compare.
+def compared(graph: Graph) -> set[Node]:
+    """Finds comparisons of own elements, and what picks the elements that they compare.
 
     Args:
-      graph: of an Edge program.
+      graph: of a program in ATen's or the edge dialect.
     """
     found: set[Node] = set()
     for node in graph.nodes:
@@ -37,7 +47,7 @@ def of_own_elements(graph: Graph) -> set[Node]:
             continue
         first, second = map(_origins, node.all_input_nodes)
         if first & second:
-            found |= {node, *(each for each in first | second if _picks(each))}
+            found |= {node, *filter(_picks, first ^ second)}
     return found
 
 
