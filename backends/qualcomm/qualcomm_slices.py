@@ -2,8 +2,8 @@
 
 Behind a slice that begins later than its tensor, and behind a part of a split, convolutions and
 averages over windows read other elements, or memory that nothing was written to, which may end the
-process; so do they through activations and concatenations. Parts of the channels are
-right, and those of what was padded.
+process; so do they through activations and concatenations. Parts of the channels are right, and
+those of what was padded.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def gets_channels_last(node: Node) -> bool:
     What follows from an example input that has them gets them, too, also where its own numbers lie
     in rows, as of a slice.
     """
-    return any(_name(source) in _IN_CHANNELS for source in _sources(node, _never)) or any(
+    return any(_name(source) in _IN_CHANNELS for source in _sources(node)) or any(
         map(_has_channels_last, _sources(node, _converts))
     )
 
@@ -94,11 +94,7 @@ def _converts(node: Node) -> bool:
     return bool(before.dim_order() != after.dim_order())
 
 
-def _never(node: Node) -> bool:
-    return False
-
-
-def _sources(node: Node, ends: Callable[[Node], bool]) -> Iterator[Node]:
+def _sources(node: Node, ends: Callable[[Node], bool] = lambda _: False) -> Iterator[Node]:
     """Lists what leads to the first input of a node.
 
     Args:
