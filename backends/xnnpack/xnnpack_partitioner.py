@@ -146,7 +146,7 @@ def _is_dropped(node: Node) -> bool:
     tag = partition_tags.of(node)
     return (
         tag is not None
-        and "_clone_dim_order.default" in str(node.target)
+        and is_copy(node, tag)
         and partition_tags.of(node.args[0]) == tag
         and node.args[0].meta["val"].dim_order() == node.meta["val"].dim_order()
     )

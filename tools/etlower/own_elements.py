@@ -21,16 +21,8 @@ _PICKING = operators.MOVING | frozenset(
     {
         *("_clone_dim_order", "_to_copy", "_to_dim_order_copy", "amax", "amin", "clamp"),
         *("constant_pad_nd", "dequantize_per_tensor", "hardtanh", "masked_fill", "max"),
-        *(
-            "max_pool2d",
-            "max_pool2d_with_indices",
-            "maximum",
-            "min",
-            "minimum",
-            "quantize_per_tensor",
-            "relu",
-        ),
-        *("upsample_nearest2d", "where"),
+        *("max_pool2d", "max_pool2d_with_indices", "maximum", "min", "minimum"),
+        *("quantize_per_tensor", "relu", "upsample_nearest2d", "where"),
     }
 )
 
