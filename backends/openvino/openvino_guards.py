@@ -62,6 +62,7 @@ _REDUCTIONS = frozenset(
     }
 )
 _EXTREMES = frozenset({"amax", "amin", "max", "min"})
+_VIEWS = frozenset({"alias_copy", "clone", "squeeze_copy", "unsqueeze_copy", "view_copy"})
 # Of x86-64's largest.
 _FLOATS_OF_REGISTER = 16
 # At a value that follows from no input.
@@ -160,6 +161,8 @@ def is_wrong(node: Node) -> bool:
         return True
     if name == "select_copy" and _is_scaled_by_channel(node.args[0]):
         return True
+    if name == "permute_copy" and _moves_what_is_joined(node):
+        return True
     if name == "pow" and _is_averaged_in_few(node):
         return True
     if name == "constant_pad_nd" and (_follows_reduction(node.args[0]) or _pads_steps(node)):
@@ -199,6 +202,39 @@ def _is_scaled_by_channel(node: Node) -> bool:
     OpenVINO (2025.4) fails in the first call where one of their rows is selected.
     """
     return operators.packet(node) == "dequantize_per_channel"
+
+
+def _moves_what_is_joined(node: Node) -> bool:
+    """Tells whether channels are moved to the front of a value that is concatenated, too.
+
+    OpenVINO (2025.4) has such a value in the concatenation's memory and as rows of channels for a
+    convolution, and takes one for the other.
+    """
+    last = len(node.args[1]) - 1
+    if [dim % (last + 1) for dim in node.args[1]] != [0, last, *range(1, last)]:
+        return False
+    source = node.args[0]
+    while _is_view(source):
+        source = source.all_input_nodes[0]
+    readers = [*source.users]
+    for reader in readers:
+        if operators.packet(reader) == "cat" and _is_joined_in_place(reader):
+            return True
+        readers += reader.users if _is_view(reader) else ()
+    return False
+
+
+def _is_view(node: Node) -> bool:
+    """Tells whether a value has what it is given where that is, quantized or not."""
+    name = operators.packet(node)
+    return name in _VIEWS or "quantize" in name
+
+
+def _is_joined_in_place(node: Node) -> bool:
+    """Tells whether what a concatenation is given may lie in its result as it is."""
+    shape = node.meta["val"].shape
+    dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    return all(size == 1 for size in shape[: dim % len(shape)])
 
 
 def _is_averaged_in_few(node: Node) -> bool:

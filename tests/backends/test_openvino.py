@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 X, WHOLE, PICTURE = torch.randn(3, 4), torch.arange(12).view(3, 4), torch.randn(2, 3, 6, 6)
 ROW, KERNELS = torch.randn(4), torch.randn(3, 1, 3, 3)
+ROWS, CHANNELS = torch.randn(1, 5, 6, 6), torch.randn(4, 6, 3, 3)
 LAST = PICTURE.to(memory_format=torch.channels_last)
 
 
@@ -55,6 +56,12 @@ def left(nodes: list[torch.fx.Node]) -> set[str]:
     return {operators.name(node).split(".")[1] for node in nodes if operators.name(node)}
 
 
+def _with_joined(x: torch.Tensor, dim: int, *others: torch.Tensor) -> list[torch.Tensor]:
+    """A layer of rows of channels, and of these with other ones."""
+    rows = [x, torch.cat([*others, x], dim)]
+    return [F.conv2d(each.permute(0, 3, 1, 2), CHANNELS) for each in rows]
+
+
 @pytest.mark.parametrize(
     ("function", "inputs", "operator"),
     [
@@ -75,6 +82,10 @@ def left(nodes: list[torch.fx.Node]) -> set[str]:
         (lambda x: (x == x.amax(1, True)) * x @ x.mT, (PICTURE,), "eq"),
         (lambda x: (x == x.amax(1, True)) * x @ x.mT, (PICTURE,), "amax"),
         (lambda x: (x[:, :1].mT > x) * x @ x.mT, (PICTURE,), "gt"),
+        # It takes the rows of what is joined for channels.
+        (lambda x: _with_joined(x.relu(), 1, x), (ROWS,), "permute_copy"),
+        (lambda x: _with_joined(x * 2, 1, x, x), (ROWS,), "permute_copy"),
+        (lambda x: _with_joined((x * 2)[0, None], 0, x), (ROWS,), "permute_copy"),
         # It fails as it runs.
         (lambda x: x.sum(1).reshape(-1, 1) + 1, (PICTURE,), "view_copy"),
         (lambda x: (x * 2).unsqueeze(-1).mean(1, keepdim=True), (PICTURE,), "unsqueeze_copy"),
@@ -101,6 +112,11 @@ def test_what_parts_exchange(net: nn.Module, inputs: Any) -> None:
     assert left(lowered(net, *inputs)) <= copies
 
 
+def test_what_is_joined_elsewhere_is_moved_by_openvino() -> None:
+    nodes = lowered(Function(lambda x: _with_joined(x.relu(), 2, x)), ROWS)
+    assert left(nodes) == set()
+
+
 def test_comparisons_of_other_numbers_go_to_openvino() -> None:
     nodes = lowered(Function(lambda x: (x * 2 < x.amax(1, True)) * x @ x.mT), PICTURE)
     assert left(nodes) == set()
@@ -124,6 +140,7 @@ def test_layers_of_8_bits_go_to_openvino() -> None:
         ),
         # It pads steps with the number.
         (lambda x: F.linear(F.pad(x, (0, 0, 1, 1), value=0.6), x[0, 0]), "constant_pad_nd"),
+        (lambda x: _with_joined(x[:1].relu(), 1, x[:1]), "permute_copy"),
     ],
 )
 def test_what_stays_with_executorch_in_8_bits(function: Any, operator: str) -> None:
