@@ -180,6 +180,21 @@ def _convolved() -> Iterator[Net]:
     )
     module = _filled(_Reread(kinds["conv"](), both, kinds["conv"]()))
     yield _net(f"conv + {name}", module, (1, 8, 9, 9), note="")
+    computed: dict[str, Callable[..., Any]] = {
+        "with a computed bias": lambda y, last: F.conv2d(y, last.weight, y.mean((0, 2, 3))).relu(),
+        "with a bias of code": lambda y, last: F.conv2d(
+            y, last.weight, torch.tensor([0.5]).repeat(8)
+        ),
+        "with weights of code": lambda y, _: F.conv2d(
+            y, torch.tensor([[[[1.0, 2, 1]]]]).repeat(8, 1, 1, 1), groups=8
+        ),
+        "with computed weights": lambda y, last: F.conv2d(
+            y, last.weight * y.mean((2, 3)).view(1, 8, 1, 1), last.bias
+        ).relu(),
+    }
+    for name, function in computed.items():
+        module = _filled(_Reread(kinds["conv"](), function, kinds["conv"]()))
+        yield _net(f"conv + conv {name}", module, (1, 8, 9, 9), note="")
     for pad in ((1, 1, 1, 1), (0, 1, 0, 1), (2, 0, 1, 3)):
         for name, padding in {
             "pad": nn.ConstantPad2d(pad, 0.0), "pad with 1": nn.ConstantPad2d(pad, 1.0),
@@ -224,6 +239,10 @@ def _functions() -> Iterator[Net]:
         "comparison of a number + permute": lambda x, y: ((x < 0.3).permute(1, 0), y),
         "reshape + permute + reshape": lambda x, y: x.reshape(2, 2, 8).permute(1, 0, 2) + y[:2],
         "cat + slice": lambda x, y: torch.cat([x, y], 1)[:, 4:12],
+        "cat beside a conv of the same": lambda x, y: (
+            F.conv1d(y[None].relu().mT, kernel[..., 0]),
+            F.conv1d(torch.cat([x[None], y[None].relu()], 1).mT, kernel[..., 0]),
+        ),
         "split + add": lambda x, y: sum(torch.split(x, 4, 1)) + y[:, :4],
         "chunk + cat": lambda x, y: torch.cat(torch.chunk(x, 2, 1)[::-1], 1) + y,
         "pow + mean + rsqrt": lambda x, y: x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() + y,

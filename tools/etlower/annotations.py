@@ -25,7 +25,7 @@ of a tensor that it is compared with: in two scales they would differ.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -102,6 +102,7 @@ class FloatsOnly(Quantizer):
         for node in model.graph.nodes:
             is_mixed = _is_mixed(node) or _is_any_in(node, doubles)
             removed |= drop(node, _of_integers)
+            removed |= drop(node, _is_of_channels_without_scales)
             is_unfit = _is_unfit(node, reached) or fixed_scales.are_joined(node)
             is_hidden = _is_any_in(node, hidden) or node in apart
             if is_mixed or is_hidden or is_unfit or _is_empty(node):
@@ -246,12 +247,17 @@ def _is_any_in(node: Node, values: set[Node]) -> bool:
 
 
 def _of_inputs(model: GraphModule) -> set[Node]:
-    """The nodes whose values depend on the inputs."""
+    """The nodes whose values depend on the inputs, or on random numbers."""
     reached: set[Node] = set()
     for node in model.graph.nodes:
-        if node.op == "placeholder" or not reached.isdisjoint(node.all_input_nodes):
+        is_new = node.op == "placeholder" or torch.Tag.nondeterministic_seeded in _tags(node)
+        if is_new or not reached.isdisjoint(node.all_input_nodes):
             reached.add(node)
     return reached
+
+
+def _tags(node: Node) -> Collection[torch.Tag]:
+    return getattr(node.target, "tags", ())
 
 
 def infinite(model: GraphModule) -> set[Node]:
@@ -301,6 +307,19 @@ def _is_unfit(node: Node, reached: set[Node]) -> bool:
     )
 
 
+def _is_of_channels_without_scales(_: Node, spec: Any) -> bool:
+    """Tells whether a bias would get a scale for each channel, of a weight that has one for all.
+
+    So upstream's quantizers leave it where a layer's weight follows from an input; the kernel that
+    dequantizes the bias ends the process.
+    """
+    if not isinstance(spec, DerivedQuantizationSpec) or spec.ch_axis is None:
+        return False
+    edges = [edge for edge in spec.derived_from if isinstance(edge, tuple)]
+    specs = [_specs(user).get(source) for source, user in edges]
+    return all(getattr(each, "ch_axis", None) is None for each in specs)
+
+
 def _is_empty(node: Node) -> bool:
     """Returns whether a tensor that an annotation is for has no elements."""
     annotation = node.meta.get(Q_ANNOTATION_KEY)
@@ -316,7 +335,7 @@ def _is_mixed(node: Node) -> bool:
     Quantizers know those of floats only, and compilers count the others in the floats' scale.
     Booleans are numbers where nothing is chosen by them (`(x > 0) * x`).
     """
-    if not _specs(node) or torch.Tag.pointwise not in getattr(node.target, "tags", ()):
+    if not _specs(node) or torch.Tag.pointwise not in _tags(node):
         return False
     types = {_dtype(given) for given in node.all_input_nodes} - {None}
     if name_of(node) in _CHOOSING:

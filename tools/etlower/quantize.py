@@ -31,8 +31,12 @@ from etlower.methods import export_module
 from etlower.state import check_before_quantization
 
 # Of etbuild.write_out: quantizers take windows without a batch, and compilers have no kernel then.
-# A slice that negative padding becomes later would have no scale.
-_RULES = ("grouped_product", "negative_padding", "no_batch", "single_size", "varying_factor")
+# A slice that negative padding becomes later would have no scale, and a layer whose bias is not
+# stored stays in floats, or goes without it.
+_RULES = (
+    *("computed_bias", "grouped_product", "negative_padding", "no_batch", "single_size"),
+    "varying_factor",
+)
 
 
 def quantize(
@@ -279,4 +283,5 @@ def _own(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
 def _inlined(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     graph = program.module(check_guards=False)
     grad_modes.inline_regions(graph)
+    written_state.take_constants(graph, program.graph_signature.lifted_tensor_constants)
     return graph

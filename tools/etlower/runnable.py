@@ -184,7 +184,7 @@ def _output_types(program: torch.export.ExportedProgram) -> list[Any]:
 def _name(node: Node) -> str:
     if node.target is memory.view:
         return "view"
-    return operators.name(node).removeprefix("aten.").partition(".")[0]
+    return ".".join(operators.name(node).split(".")[:2]).removeprefix("aten.")
 
 
 def _nothing(node: Node) -> tuple[str, str] | None:
@@ -230,6 +230,18 @@ def _masked_select(node: Node) -> tuple[str, str] | None:
     return (
         f"got shapes {x} and {mask}, and its result has room for the elements of the first only",
         "Broadcast them before: torch.masked_select(*torch.broadcast_tensors(x, mask)).",
+    )
+
+
+def _scales_of_channels(node: Node) -> tuple[str, str] | None:
+    x, scales = operators.values(node.args[0])[0], operators.values(node.args[1])[0]
+    channels, count = x.shape[node.args[3]], scales.numel()
+    if count == channels:
+        return None
+    return (
+        f"got the number of scales {count} for channels of the number {channels}, and the process "
+        "would end",
+        "Leave its layer in floats: another recipe for it in overrides of et_recipe.",
     )
 
 
@@ -399,4 +411,8 @@ _CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
     "index_put": _put_types,
     "masked_select": _masked_select,
     "pow": _power,
+    **dict.fromkeys(
+        (f"quantized_decomposed.{kind}_per_channel" for kind in ("dequantize", "quantize")),
+        _scales_of_channels,
+    ),
 }

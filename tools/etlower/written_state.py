@@ -11,7 +11,7 @@ may come between the two: torch makes the whole method functional first.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from operator import attrgetter
 
 import torch
@@ -21,6 +21,10 @@ from etlower import operators
 
 # Those that torchao knows for writes of a buffer, and that no quantizer puts conversions around.
 _COPIES = ("copy_", "put_")
+# How a graph reads a constant of the code; the second one where it is functional.
+_CONSTANTS = ("lift_fresh_copy", "clone")
+# It changes nothing but what gradients know.
+_DETACH = "detach_"
 # What gives a tensor another type.
 _CASTS = ("_to_copy", "_to_dim_order_copy", "to")
 
@@ -48,6 +52,38 @@ def write_by_copies(graph: GraphModule) -> GraphModule:
         written[value] = destination
     graph.recompile()
     return graph
+
+
+def take_constants(graph: GraphModule, names: Collection[str]) -> None:
+    """Has constants of a model's code read as they are, not as copies, where nothing changes those.
+
+    Quantizers know a stored weight or bias; some of them fail on a copy of one.
+
+    Args:
+      graph: of ATen operators, before it is quantized; it is changed.
+      names: of constants that `torch.export` found in code, as `torch.tensor([1, 2, 1])`.
+    """
+    for constant in graph.graph.find_nodes(op="get_attr"):
+        copies = [user for user in constant.users if operators.packet(user) in _CONSTANTS]
+        for copy in copies if constant.target in names else ():
+            if copy.kwargs or _is_changed_or_returned(copy):
+                continue
+            detached = [user for user in copy.users if operators.packet(user) == _DETACH]
+            for node in (*detached, copy):
+                node.replace_all_uses_with(constant)
+                graph.graph.erase_node(node)
+    graph.recompile()
+
+
+def _is_changed_or_returned(copy: Node) -> bool:
+    values = [copy]
+    for value in values:
+        for user in value.users:
+            is_write = _writes(user) or _writes_elsewhere(user)
+            if user.op == "output" or is_write and operators.packet(user) != _DETACH:
+                return True
+            values += [user] if _shares(user, value) else ()
+    return False
 
 
 def needs_functional(graph: GraphModule) -> bool:

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
 from etlower.quantize import quantize
 from executorch.export import ExportRecipe, QuantizationRecipe
-from torchao.quantization.pt2e import HistogramObserver
+from torchao.quantization.pt2e import HistogramObserver, PerChannelMinMaxObserver
 from torchao.quantization.pt2e.quantizer.quantizer import (
     Q_ANNOTATION_KEY,
+    DerivedQuantizationSpec,
     QuantizationAnnotation,
     QuantizationSpec,
     Quantizer,
@@ -344,3 +346,107 @@ def test_a_note_names_what_calibration_saw_infinite() -> None:
     assert [note.partition(" ")[0] for note in notes] == ["relu", "reciprocal", "mul", "atan"]
     assert notes[3].startswith("atan (test_quantize.py:")
     assert notes[3].endswith("stays in float: calibration saw an infinity or NaN there or behind.")
+
+
+class Derived(Quantizer):
+    """Gives each bias the scales of its layer's weight, which has one for all, or more."""
+
+    def __init__(self, weight: QuantizationSpec) -> None:
+        self._weight = weight
+
+    def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        [layer] = model.graph.find_nodes(op="call_function", target=torch.ops.aten.linear.default)
+        x, weight, bias = layer.args
+        derived = DerivedQuantizationSpec(
+            derived_from=[(x, layer), (weight, layer)],
+            derive_qparams_fn=_scales_of_bias,
+            dtype=torch.int32,
+            quant_min=-(2**31),
+            quant_max=2**31 - 1,
+            qscheme=torch.per_channel_symmetric,
+            ch_axis=0,
+        )
+        specs = {x: _SPEC, weight: self._weight, bias: derived}
+        layer.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(specs, _SPEC, _annotated=True)
+        return model
+
+    def validate(self, model: torch.fx.GraphModule) -> None:
+        pass
+
+
+def _scales_of_bias(observers: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    x, weight = (observer.calculate_qparams()[0] for observer in observers)
+    return x * weight, torch.zeros_like(x * weight, dtype=torch.int64)
+
+
+_BY_CHANNEL = QuantizationSpec(
+    dtype=torch.int8,
+    quant_min=-127,
+    quant_max=127,
+    qscheme=torch.per_channel_symmetric,
+    ch_axis=0,
+    observer_or_fake_quant_ctr=PerChannelMinMaxObserver,
+)
+
+
+@pytest.mark.parametrize(("weight", "has_scales"), [(_SPEC, False), (_BY_CHANNEL, True)])
+def test_biases_have_scales_of_channels_where_weights_do(
+    weight: QuantizationSpec, has_scales: bool
+) -> None:
+    """The kernel that dequantizes them ends the process where one scale is for all channels."""
+    net = torch.nn.Linear(4, 3).eval()
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Derived(weight)]))
+    inputs = (torch.randn(2, 4),)
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    [layer] = result.graph.find_nodes(op="call_function", target=torch.ops.aten.linear.default)
+    assert ("dequantize_per_channel" in str(layer.args[2].target)) == has_scales
+    torch.testing.assert_close(result(*inputs), net(*inputs), atol=0.1, rtol=0)
+
+
+class Offset(torch.nn.Module):
+    """A layer of each kind with a bias that follows from an input, or from what is stored."""
+
+    def __init__(self, follows: bool) -> None:
+        super().__init__()
+        self.follows, self.bias = follows, torch.nn.Parameter(torch.randn(4))
+        self.layer, self.last = torch.nn.Conv2d(4, 4, 3, padding="same"), torch.nn.Linear(6, 4)
+        self.wide = torch.nn.ConvTranspose2d(4, 4, 2)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        bias = x.mean((0, 2, 3)) if self.follows else self.bias * 2
+        rows = x.flatten(2)
+        return (
+            F.conv2d(x, self.layer.weight, bias, padding="same").relu(),
+            F.conv_transpose2d(x, self.wide.weight, bias, stride=2),
+            F.conv1d(rows, self.layer.weight[:, :, 0], bias=bias),
+            F.linear(x, self.last.weight, bias=bias),
+        )
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_biases_that_follow_from_inputs_are_added(follows: bool) -> None:
+    """Delegates leave such layers, and Cortex-M's kernels went without the bias."""
+    net = Offset(follows).eval()
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(False)]))
+    inputs = (torch.randn(1, 4, 6, 6),)
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    sums = result.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor)
+    assert len(sums) == (4 if follows else 0)
+    for value, expected in zip(result(*inputs), net(*inputs), strict=True):
+        torch.testing.assert_close(value, expected, atol=0.2, rtol=0)
+
+
+def test_random_weights_have_no_scales_of_channels() -> None:
+    """XNNPACK's quantizer takes them for stored ones; the kernel ends the process."""
+
+    class Noise(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.linear(x, torch.randn(3, 4)) * 0
+
+    net = Noise()
+    spec = ModelSpec({"forward": Method(net, (torch.randn(2, 4),))})
+    recipe = xnnpack_recipes.int8_static_per_channel(RecipeContext(Options({}, "//x:r"), "//x:r"))
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    assert not [n for n in result.graph.nodes if "per_channel" in str(n.target)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -82,6 +83,21 @@ def test_what_no_kernel_takes(net: Net, inputs: Any, parts: list[str]) -> None:
     assert "test_runnable.py:" in text
     assert "no kernel of ExecuTorch takes it: got " in text
     assert all(part in text for part in parts), text
+
+
+def test_scales_of_other_channels() -> None:
+    importlib.import_module("executorch.kernels.quantized")
+    scales = torch.ones(1), torch.zeros(1, dtype=torch.int64)
+    decomposed = torch.ops.quantized_decomposed
+
+    def function(x: torch.Tensor) -> Any:
+        return decomposed.dequantize_per_channel(x, *scales, 0, -128, 127, torch.int8)
+
+    with pytest.raises(BuildError) as raised:
+        lowered(Net(function), ROWS.to(torch.int8))
+    text = str(raised.value)
+    assert "calls quantized_decomposed.dequantize_per_channel (" in text
+    assert "got the number of scales 1 for channels of the number 9" in text
 
 
 @pytest.mark.parametrize(

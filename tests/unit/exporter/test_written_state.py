@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etlower import constant_results, written_state
+from etlower import constant_results, operators, written_state
 from etlower.quantize import quantize
 from torch import Tensor, nn
 
@@ -146,6 +147,41 @@ def test_what_is_written_in_place_is_read(write: Callable[[Tensor], Tensor]) -> 
 
 def captured(net: nn.Module) -> Any:
     return torch.export.export(net.eval(), (torch.randn(1, 8),)).module(check_guards=False)
+
+
+class Function(nn.Module):
+    """Calls a function."""
+
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "copies"),
+    [
+        (lambda x: F.linear(x, torch.tensor([[1.0, 2, 1, 0]]).repeat(3, 2)), 0),
+        (lambda x: x[:, :3] + torch.tensor([0.5, 1, 2]), 0),
+        (lambda x: x[:, :3] + torch.tensor([0.5, 1, 2]).mul_(2), 1),
+        (lambda x: x[:, :3] + torch.tensor([[0.5, 1, 2]])[0].neg_(), 1),
+        (lambda x: (x + 1, torch.tensor([1.0])), 1),
+    ],
+)
+def test_constants_of_code_are_read_as_they_are(
+    function: Callable[[Tensor], Any], copies: int
+) -> None:
+    """QNN's quantizer fails on copies of weights and biases; what is written needs one."""
+    inputs = (torch.randn(2, 8),)
+    program = torch.export.export(Function(function), inputs)
+    graph = program.module(check_guards=False)
+    written_state.take_constants(graph, program.graph_signature.lifted_tensor_constants)
+    left = [n for n in graph.graph.nodes if operators.packet(n) == "lift_fresh_copy"]
+    assert len(left) == copies
+    for _ in range(2):
+        torch.testing.assert_close(graph(*inputs), function(*inputs))
 
 
 def test_intermediate_results_stay_as_they_are() -> None:

@@ -154,8 +154,34 @@ def _layer_as_product(x: Any, weight: Any, bias: Any = None) -> Any:
     return product if bias is None else product + bias
 
 
+def _has_computed_bias(node: Node) -> bool:
+    """Tells whether the bias of a layer follows from an input."""
+    bias = argument_of(node, 2, "bias")
+    sources = [] if bias is None else [bias]
+    for source in sources:
+        sources += [each for each in source.all_input_nodes if each not in sources]
+    return any(source.op == "placeholder" for source in sources)
+
+
+def _sum_with_bias(operator: str) -> Callable[..., Any]:
+    def function(x: Any, weight: Any, bias: Any, *others: Any, **named: Any) -> Any:
+        dims = 0 if operator.startswith("linear") else weight.dim() - 2
+        result = aten(operator)(x, weight, None, *others, **named)
+        return result + bias.reshape(-1, *[1] * dims)
+
+    return function
+
+
+_LAYERS = (
+    *("linear.default", "conv1d.default", "conv2d.default", "conv3d.default"),
+    *("conv1d.padding", "conv2d.padding", "conv3d.padding", "conv_transpose1d.default"),
+    *("conv_transpose2d.input", "conv_transpose3d.input"),
+)
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "addmm": (Rule(("addmm.default",), _has_factors, _addmm),),
+    "computed_bias": tuple(
+        Rule((name,), _has_computed_bias, _sum_with_bias(name), whole=True) for name in _LAYERS
+    ),
     "computed_weights": (
         Rule(("linear.default",), _has_computed_weights, _layer_as_product, whole=True),
     ),
@@ -180,6 +206,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 }
 REASONS: Mapping[str, str] = {
     "addmm": "the delegate leaves out the factors",
+    "computed_bias": "its kernels take biases that are stored",
     "computed_weights": "its kernels take weights that are stored",
     "einsum": "the delegate moves dimensions of one element wrong",
     "first_number": "the kernel multiplies the single number by the factor, not the other tensor",

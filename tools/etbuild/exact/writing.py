@@ -39,6 +39,7 @@ def write_out(*names: str) -> WriteOut:
           shuffled pixels of tensors whose channels lie last; `lerp` and `index_fill` of any that
           are not in rows.
         "circular_padding": circular padding, as parts that are joined.
+        "computed_bias": layers whose bias follows from an input, as those without and a sum.
         "computed_weights": linear layers whose weights are computed or given, as products of
           matrices, before they are quantized.
         "double_remainder": `%` of 64-bit floats.
