@@ -8,6 +8,7 @@ dimension, before a part and behind it.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -163,6 +164,8 @@ def is_wrong(node: Node) -> bool:
         return True
     if name == "permute_copy" and _moves_what_is_joined(node):
         return True
+    if name in {"embedding", "index", "index_select"} and _takes_few(node, name):
+        return True
     if name == "pow" and _is_averaged_in_few(node):
         return True
     if name == "constant_pad_nd" and (_follows_reduction(node.args[0]) or _pads_steps(node)):
@@ -235,6 +238,24 @@ def _is_joined_in_place(node: Node) -> bool:
     shape = node.meta["val"].shape
     dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
     return all(size == 1 for size in shape[: dim % len(shape)])
+
+
+def _takes_few(node: Node, name: str) -> bool:
+    """Tells whether rows of no more than a register's floats are taken of a stored table.
+
+    Before layers that it computes in bfloat16, OpenVINO (2025.4) gives what its memory holds.
+    """
+    table, places = node.args[:2]
+    if node.meta.get(_STORED) or not table.meta.get(_STORED):
+        return False
+    if name == "embedding":
+        dim = 0
+    elif name == "index":
+        dim = max(n for n, place in enumerate(places) if place is not None)
+    else:
+        dim = places
+    shape = table.meta["val"].shape
+    return math.prod(shape[dim % len(shape) + 1 :]) <= _FLOATS_OF_REGISTER
 
 
 def _is_averaged_in_few(node: Node) -> bool:

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 X, WHOLE, PICTURE = torch.randn(3, 4), torch.arange(12).view(3, 4), torch.randn(2, 3, 6, 6)
 ROW, KERNELS = torch.randn(4), torch.randn(3, 1, 3, 3)
+TABLE = torch.randn(16, 16)
 ROWS, CHANNELS = torch.randn(1, 5, 6, 6), torch.randn(4, 6, 3, 3)
 LAST = PICTURE.to(memory_format=torch.channels_last)
 
@@ -86,6 +87,11 @@ def _with_joined(x: torch.Tensor, dim: int, *others: torch.Tensor) -> list[torch
         (lambda x: _with_joined(x.relu(), 1, x), (ROWS,), "permute_copy"),
         (lambda x: _with_joined(x * 2, 1, x, x), (ROWS,), "permute_copy"),
         (lambda x: _with_joined((x * 2)[0, None], 0, x), (ROWS,), "permute_copy"),
+        # It gives what its memory holds.
+        (lambda x: F.embedding(x, TABLE) @ TABLE.mT, (WHOLE,), "embedding"),
+        (lambda x: TABLE[x] @ TABLE.mT, (WHOLE,), "index"),
+        (lambda x: TABLE[:, x[0]].relu() @ X.mT, (WHOLE,), "index"),
+        (lambda x: TABLE.index_select(1, x[0]) @ X.mT, (WHOLE,), "index_select"),
         # It fails as it runs.
         (lambda x: x.sum(1).reshape(-1, 1) + 1, (PICTURE,), "view_copy"),
         (lambda x: (x * 2).unsqueeze(-1).mean(1, keepdim=True), (PICTURE,), "unsqueeze_copy"),
@@ -110,6 +116,12 @@ def test_what_stays_with_executorch(function: Any, inputs: Any, operator: str) -
 def test_what_parts_exchange(net: nn.Module, inputs: Any) -> None:
     copies = {"_clone_dim_order", "_to_dim_order_copy", "view_copy"}
     assert left(lowered(net, *inputs)) <= copies
+
+
+def test_wide_rows_of_tables_are_taken_by_openvino() -> None:
+    table = torch.randn(16, 17)
+    nodes = lowered(Function(lambda x: F.embedding(x, table) @ table.mT), WHOLE)
+    assert left(nodes) == set()
 
 
 def test_what_is_joined_elsewhere_is_moved_by_openvino() -> None:

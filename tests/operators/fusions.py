@@ -77,7 +77,9 @@ def _layers() -> Iterator[Net]:
     yield _net("gru", _filled(_First(nn.GRU(32, 32, batch_first=True))), (1, 3, 32), note="")
     layer = nn.TransformerEncoderLayer(32, 2, 64, batch_first=True)
     yield _net("transformer encoder", _filled(layer), (1, 4, 32), note="")
-    yield _net("embedding + linear", _filled(_Embedded()), (1, 5), note="")
+    for width in (32, 8):
+        note = "" if width == 32 else f"{width} numbers"
+        yield _net("embedding + linear", _filled(_Embedded(width)), (1, 5), note=note)
 
 
 class _Residual(nn.Module):
@@ -117,9 +119,9 @@ class _Reread(nn.Module):
 class _Embedded(nn.Module):
     """Rows of a table, and a linear layer on them."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.table, self.linear = nn.Embedding(10, 32), nn.Linear(32, 32)
+        self.table, self.linear = nn.Embedding(10, width), nn.Linear(width, 32)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.linear(self.table((x * 3).long().abs() % 10))

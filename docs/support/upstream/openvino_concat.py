@@ -1,7 +1,4 @@
-"""OpenVINO takes a value as it lies for its permuted one, if it is concatenated, too.
-
-The script needs openvino and nncf.
-"""
+"""OpenVINO permutes no value that it concatenates, too. Needs openvino and nncf."""
 
 import torch
 import torch.nn.functional as F
