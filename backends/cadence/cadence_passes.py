@@ -6,10 +6,12 @@ import functools
 import operator
 from typing import Any
 
+# Registers the operators that upstream's passes name as they are imported.
+import executorch.backends.cadence.aot.ops_registrations  # noqa: F401
 import sympy
 import torch
 from etbuild.graph_calls import call
-from executorch.backends.cadence.aot import replace_ops
+from executorch.backends.cadence.aot import reorder_ops, replace_ops
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import PassResult
 from torch.fx import GraphModule, Node
@@ -70,6 +72,18 @@ class Repeats(replace_ops.ReplaceRepeatWithCatPass):  # type: ignore[misc]
     def maybe_remove_or_replace(self, node: Node) -> bool:
         """Replaces a node."""
         return bool(_has_known_sizes(node) and super().maybe_remove_or_replace(node))
+
+
+class Branches(reorder_ops.AdvanceQuantizeOpAboveDefInBranchPass):  # type: ignore[misc]
+    """Quantizes a value before parts are taken of it, as upstream's pass, but to one scale only.
+
+    Upstream takes the scale of one part for all, and cuts off what is beyond it in the others.
+    """
+
+    def get_descendent_quant_ops(self, node: Node) -> list[Node]:
+        """What quantizes the parts of a node; none, if they have several scales."""
+        found = super().get_descendent_quant_ops(node)
+        return found if len({each.args[1:] for each in found}) == 1 else []
 
 
 def _has_known_sizes(node: Node) -> bool:

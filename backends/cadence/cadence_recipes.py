@@ -28,6 +28,7 @@ if not hasattr(typing, "override"):
     typing.override = typing_extensions.override
 
 from cadence_passes import (
+    Branches,
     Convolutions,
     Products,
     Repeats,
@@ -42,6 +43,7 @@ from executorch.backends.cadence.aot import (
     compiler_funcs,
     memory_planning,
     passes,
+    reorder_ops,
     replace_ops,
 )
 from executorch.backends.cadence.aot.memory_constraints import MemConstraints
@@ -132,6 +134,7 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
 
     def optimized(_manager: Any) -> list[Any]:
         own = {
+            reorder_ops.AdvanceQuantizeOpAboveDefInBranchPass: Branches,
             replace_ops.ReplaceAtenConvolutionWithCadenceConvolutionPass: Convolutions,
             replace_ops.ReplaceMMWithAddMMPass: Products,
             replace_ops.ReplaceRepeatWithCatPass: Repeats,

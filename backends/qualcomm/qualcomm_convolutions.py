@@ -10,6 +10,7 @@ from etlower import operators
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 from torch.fx import Node
 
+_CONVOLUTIONS = frozenset(("conv1d", "conv2d", "conv3d"))
 OF_ROWS = ("conv1d", "conv_transpose1d")
 _ROW, _PICTURE, _VOLUME = 1, 2, 3
 # Elements of a row that QNN computes at once.
@@ -40,6 +41,34 @@ def has_other_kernel(node: Node) -> bool:
     steps = dilation if isinstance(dilation, list | tuple) else [dilation]
     is_of_rows = node.args[1].meta["val"].dim() == _ROW + 2  # type: ignore[union-attr]
     return is_of_rows or (is_transposed and max(steps) > 1)
+
+
+def reads_kernel(node: Node) -> bool:
+    """Tells whether an operator reads what a convolution of another kind has for its kernel.
+
+    QNN gives the kernel the layout of the one that it meets first. Of convolutions the transposed
+    one counts for the other.
+    """
+    own = _is_transposed(node)
+    for source in node.all_input_nodes:
+        kinds = {
+            _is_transposed(user)
+            for user in (source.users if source.op == "placeholder" else ())
+            if _is_transposed(user) is not None and user.args[1] is source
+        }
+        is_kernel = own is not None and node.args[1] is source
+        if (own and False in kinds) if is_kernel else kinds:
+            return True
+    return False
+
+
+def _is_transposed(node: Node) -> bool | None:
+    """Tells whether a convolution is transposed; None: it is another operator."""
+    name = operators.packet(node)
+    if name == "convolution":
+        return bool(node.args[6])
+    is_one = name.startswith("conv_transpose") or name in _CONVOLUTIONS
+    return name.startswith("conv_transpose") if is_one else None
 
 
 def is_outside(node: Node, padding: Any) -> bool:

@@ -17,6 +17,7 @@ from qualcomm_convolutions import (
     convolves_otherwise,
     is_outside,
     is_row,
+    reads_kernel,
     transposes_otherwise,
 )
 from torch.fx import Node
@@ -43,7 +44,7 @@ def is_computed_otherwise(node: Node) -> bool:
         return True
     if packet.removesuffix("_copy") in _MOVES and _is_whole(node) and not _is_index(node):
         return True
-    if packet in _JOINING and _joins_activations(node):
+    if packet in _JOINING and _joins_activations(node) or reads_kernel(node):
         return True
     return _CHECKS.get(packet, _never)(node)
 

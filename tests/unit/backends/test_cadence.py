@@ -71,6 +71,29 @@ def test_biases_have_the_scale_that_kernels_take() -> None:
     torch.testing.assert_close(quantized(sample), net(sample), atol=0.02, rtol=0.1)
 
 
+class Parts(torch.nn.Module):
+    """Two layers on parts of an input, of which one has larger numbers, or the same."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        self.factor = torch.tensor([1.0] * 4 + [factor] * 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first(x[..., :4]) + self.last(x[..., 4:])
+
+
+@pytest.mark.parametrize("factor", [1, 50])
+def test_parts_keep_scales_of_their_own(factor: float) -> None:
+    """Upstream's pass quantizes the whole by the scale of one, and cuts off what is beyond it."""
+    net = Parts(factor).eval()
+    x = torch.tensor([[-1.0, 1, 0.5, 0.2] * 2]) * net.factor
+    program = _lowered(ModelSpec({"forward": Method(net, (x,))}), cadence_recipes.int8)
+    names = [str(node.target) for node in program.graph.nodes]
+    assert not any("requantize" in name for name in names)
+    assert sum("cadence.quantize_per_tensor" in name for name in names) == (1 if factor == 1 else 2)
+
+
 class Pooled(torch.nn.Module):
     """Poolings whose strides are their windows', without saying so, and one that has its own."""
 

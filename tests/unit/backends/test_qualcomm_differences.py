@@ -36,6 +36,7 @@ from torchao.quantization.pt2e import (
 
 PICTURE = torch.randn(1, 4, 6, 8)
 # By the columns that they span.
+KERNEL = torch.rand(4, 4, 3, 3)
 KERNELS = {n: torch.randn(4, 6, n) for n in (3, 5)}
 WEIGHT, PLACES = torch.rand(5, 8), torch.zeros(1, 1, 1, 2, dtype=torch.int32)
 OWN, LONG = torch.randn(6, 1, 5), torch.randn(4, 4, 1, 5)
@@ -192,6 +193,12 @@ def test_even_constants_beside_channels(other: Callable[..., Any], is_even: bool
         (lambda x: x[None, None] @ x[0, :, None].mT, True),
         (lambda x: x[None] @ x[None].mT, False),
         (lambda x: x @ x[:, :1].mT, False),
+        # Kernels that something else reads, in a layout of its own.
+        (lambda x: F.conv_transpose2d(F.conv2d(x, KERNEL), KERNEL), True),
+        (lambda x: F.conv2d(F.conv2d(x, KERNEL), KERNEL), False),
+        (lambda x: F.conv_transpose2d(F.conv_transpose2d(x, KERNEL), KERNEL), False),
+        (lambda x: F.conv2d(x, KERNEL) + KERNEL.amax(), True),
+        (lambda x: F.linear(x[..., :4], KERNEL.flatten(1)[:, :4]) + x[:, :, :, :4], False),
         # Rows that only get more dimensions behind a layer.
         (lambda x: F.linear(x[0, 0], WEIGHT).view(1, 1, 2, 3, 5), True),
         (lambda x: F.linear(x, WEIGHT).unsqueeze(2), True),
