@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from etbuild.exact.nodes import argument_of
 from etlower import exchanged, operators, own_elements, partition_tags
 from etlower.refusals import Refusals
 from etlower.replacing import replaced
@@ -59,7 +60,7 @@ _MOVES = frozenset(
 _REDUCTIONS = frozenset(
     {
         *("amax", "amin", "linalg_vector_norm", "logsumexp", "max", "mean", "min", "norm", "prod"),
-        *("std", "sum", "var"),
+        *("std", "sum", "var", "var_mean"),
     }
 )
 _EXTREMES = frozenset({"amax", "amin", "max", "min"})
@@ -168,9 +169,22 @@ def is_wrong(node: Node) -> bool:
         return True
     if name == "pow" and _is_averaged_in_few(node):
         return True
+    if name.startswith("avg_pool") and _ends_behind_padding(node):
+        return True
     if name == "constant_pad_nd" and (_follows_reduction(node.args[0]) or _pads_steps(node)):
         return True
     return name == "index_put" and (node.args[3:4] == (True,) or node.kwargs.get("accumulate"))
+
+
+def _ends_behind_padding(node: Node) -> bool:
+    """Tells whether averages over windows that reach beyond the padding count the padding.
+
+    OpenVINO (2025.4) counts what lies beyond it, too.
+    """
+    padding = argument_of(node, 3, "padding", 0)
+    is_padded = any(padding) if isinstance(padding, list | tuple) else padding
+    ends = argument_of(node, 4, "ceil_mode", False)
+    return bool(is_padded and ends and argument_of(node, 5, "count_include_pad", True))
 
 
 def _is_computed_of_bytes(weight: Node) -> bool:
@@ -273,7 +287,7 @@ def _follows_reduction(node: Node) -> bool:
     """Tells whether a value is a reduction's, maybe quantized or moved: OpenVINO pads it wrong."""
     while "quantize" in (name := operators.packet(node)) or name in _MOVES:
         node = node.all_input_nodes[0]
-    return name in _REDUCTIONS
+    return _reduction(node) in _REDUCTIONS
 
 
 def _pads_steps(node: Node) -> bool:
@@ -306,8 +320,15 @@ def _divides_reduced(node: Node) -> bool:
 def _joins_reduced(node: Node) -> bool:
     """Tells whether a view of a reduction has other sizes: OpenVINO fails on some as it runs."""
     source = node.args[0]
+    while operators.packet(source) in _VIEWS:
+        source = source.args[0]
     shapes = [[size for size in each.meta["val"].shape if size != 1] for each in (source, node)]
-    return operators.packet(source) in _REDUCTIONS and shapes[0] != shapes[1]
+    return _reduction(source) in _REDUCTIONS and shapes[0] != shapes[1]
+
+
+def _reduction(node: Node) -> str:
+    """Name of the operator that gives a value, which may be one of several results."""
+    return operators.packet(node.args[0] if node.target is operator.getitem else node)
 
 
 def _adds_before_reduction(node: Node) -> bool:

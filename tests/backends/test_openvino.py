@@ -87,6 +87,10 @@ def _with_joined(x: torch.Tensor, dim: int, *others: torch.Tensor) -> list[torch
         (lambda x: _with_joined(x.relu(), 1, x), (ROWS,), "permute_copy"),
         (lambda x: _with_joined(x * 2, 1, x, x), (ROWS,), "permute_copy"),
         (lambda x: _with_joined((x * 2)[0, None], 0, x), (ROWS,), "permute_copy"),
+        (lambda x: torch.var_mean(x, 0)[1].view(1, -1) + 1, (PICTURE,), "view_copy"),
+        (lambda x: x.mean((0,), True).squeeze(0).view(1, -1) + 1, (PICTURE,), "view_copy"),
+        # It counts what lies beyond the padding.
+        (lambda x: F.avg_pool2d(x, 4, 3, 1, ceil_mode=True) * 2, (PICTURE,), "avg_pool2d"),
         # It gives what its memory holds.
         (lambda x: F.embedding(x, TABLE) @ TABLE.mT, (WHOLE,), "embedding"),
         (lambda x: TABLE[x] @ TABLE.mT, (WHOLE,), "index"),
@@ -121,6 +125,12 @@ def test_what_parts_exchange(net: nn.Module, inputs: Any) -> None:
 def test_wide_rows_of_tables_are_taken_by_openvino() -> None:
     table = torch.randn(16, 17)
     nodes = lowered(Function(lambda x: F.embedding(x, table) @ table.mT), WHOLE)
+    assert left(nodes) == set()
+
+
+@pytest.mark.parametrize("settings", [(4, 3, 1), (4, 3, 0, True), (4, 3, 1, True, False)])
+def test_averages_over_windows_go_to_openvino(settings: Any) -> None:
+    nodes = lowered(Function(lambda x: F.avg_pool2d(x, *settings) * 2), PICTURE)
     assert left(nodes) == set()
 
 
