@@ -22,6 +22,7 @@ from executorch.backends.openvino import partitioner as upstream
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 from torch.fx import Node
+from torch.fx.node import map_arg
 
 _DTYPES = frozenset(
     {
@@ -69,6 +70,8 @@ _VIEWS = frozenset({"alias_copy", "clone", "squeeze_copy", "unsqueeze_copy", "vi
 _FLOATS_OF_REGISTER = 16
 # At a value that follows from no input.
 _STORED = "openvino_stored"
+# At each call: those that are equal to it, and itself.
+_TWINS = "openvino_twins"
 # At a comparison of own elements, and what picks them.
 _COMPARED = "openvino_compared"
 
@@ -233,7 +236,8 @@ def _moves_what_is_joined(node: Node) -> bool:
     source = node.args[0]
     while _is_view(source):
         source = source.all_input_nodes[0]
-    readers = [*source.users]
+    # Its compiler computes equal calls once.
+    readers = [reader for twin in source.meta.get(_TWINS, [source]) for reader in twin.users]
     for reader in readers:
         if operators.packet(reader) == "cat" and _is_joined_in_place(reader):
             return True
@@ -377,6 +381,7 @@ class GuardedPartitioner(upstream.OpenvinoPartitioner):
         global refused
         refused = self._refused
         _mark_stored(exported_program)
+        _mark_twins(exported_program)
         for node in own_elements.compared(exported_program.graph):
             node.meta[_COMPARED] = True
         with replaced((upstream, "OpenvinoOperatorsSupport", Supported)):
@@ -421,3 +426,13 @@ def _mark_stored(program: ExportedProgram) -> None:
         is_input = node.op == "placeholder" and node.name in given
         sources = node.all_input_nodes
         node.meta[_STORED] = not is_input and all(source.meta[_STORED] for source in sources)
+
+
+def _mark_twins(program: ExportedProgram) -> None:
+    """Has each call know those of the same operator on equal values."""
+    known: dict[str, list[Node]] = {}
+    for node in program.graph.nodes:
+        given = map_arg((node.args, node.kwargs), lambda source: source.meta[_TWINS][0])
+        key = f"{node.target} {given}" if node.op == "call_function" else node.name
+        node.meta[_TWINS] = known.setdefault(key, [])
+        node.meta[_TWINS].append(node)

@@ -21,6 +21,7 @@ from typing import Any
 
 import qualcomm_compiler
 import qualcomm_scales
+import qualcomm_squares
 import torch
 from etbuild import BuildError, LowerAgain
 from etlower import (
@@ -88,7 +89,7 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         self._constants: set[torch.fx.Node] = set()
         # Functions of floats whose infinities the model asks for, as HTP has a largest number
         # instead, logarithms of numbers that are too small for it, and comparisons of numbers
-        # with themselves.
+        # with themselves; beside what has scales, squares that are too large for it.
         self._of_wide_floats: set[torch.fx.Node] = set()
 
     def partition(self, edge_program: torch.export.ExportedProgram) -> Any:
@@ -132,6 +133,8 @@ class Partitioner(qnn_partitioner.QnnPartitioner):
         self._of_wide_floats |= own_elements.compared(edge_program.graph)
         if self._has_floats:
             self._of_wide_floats |= guarded_logarithms.calls(edge_program.graph, number_of)
+        else:
+            self._of_wide_floats |= qualcomm_squares.following(edge_program.graph)
         with _refusing(self._stays):
             partitions = super().generate_partitions(edge_program)
         with exchanged.results_named(edge_program):

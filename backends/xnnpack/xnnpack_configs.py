@@ -15,6 +15,7 @@ from executorch.backends.xnnpack.partition.config import (
     ConvolutionConfig,
     MaxDimConfig,
     MaxPool2dConfig,
+    MeanDimConfig,
     MMConfig,
     PreluConfig,
     ReciprocalSquareRootConfig,
@@ -90,6 +91,21 @@ class _Softmax(SoftmaxConfig):
             return False
         if node.meta["val"].dim() == 4 and gets_channels_last(node):
             _why(node, reason="behind a convolution, XNNPACK computes it over the channels")
+            return False
+        return super().check_constraints(node, ep)
+
+
+class _Mean(MeanDimConfig):
+    """Upstream's, without averages of 8 bits whose sizes vary.
+
+    Of batches other than the example's, XNNPACK's are something else.
+    """
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        given = node.args[0]
+        varies = any(not isinstance(size, int) for size in given.meta["val"].shape)
+        if is_dequant(given) and varies:
+            _why(node, reason="XNNPACK averages 8 bits for the sizes of the example")
             return False
         return super().check_constraints(node, ep)
 
@@ -221,8 +237,8 @@ def _is_above_zero(node: Node, ep: ExportedProgram) -> bool:
 
 # What upstream's configurations become, by the names of their operators.
 _OURS = (
-    *(_Addmm, _AvgPool, _BatchNorm, _Bilinear, _Convolution, _MaxDim, _MaxPool, _MM, _Pad, _PReLU),
-    *(_ReciprocalRoot, _Softmax),
+    *(_Addmm, _AvgPool, _BatchNorm, _Bilinear, _Convolution, _MaxDim, _MaxPool, _Mean, _MM, _Pad),
+    *(_PReLU, _ReciprocalRoot, _Softmax),
 )
 
 

@@ -87,6 +87,14 @@ def _with_joined(x: torch.Tensor, dim: int, *others: torch.Tensor) -> list[torch
         (lambda x: _with_joined(x.relu(), 1, x), (ROWS,), "permute_copy"),
         (lambda x: _with_joined(x * 2, 1, x, x), (ROWS,), "permute_copy"),
         (lambda x: _with_joined((x * 2)[0, None], 0, x), (ROWS,), "permute_copy"),
+        (
+            lambda x: [
+                F.conv2d(rows.permute(0, 3, 1, 2), CHANNELS)
+                for rows in (x.relu(), torch.cat([x, x.relu()], 1))
+            ],
+            (ROWS,),
+            "permute_copy",
+        ),
         (lambda x: torch.var_mean(x, 0)[1].view(1, -1) + 1, (PICTURE,), "view_copy"),
         (lambda x: x.mean((0,), True).squeeze(0).view(1, -1) + 1, (PICTURE,), "view_copy"),
         # It counts what lies beyond the padding.

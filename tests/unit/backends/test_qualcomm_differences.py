@@ -14,6 +14,7 @@ from etlower import operators
 from executorch.backends.qualcomm.utils.constants import (
     QCOM_QUANT_ATTRS,
     QCOM_QUANT_MAX,
+    QCOM_QUANT_MIN,
     QCOM_SCALE,
     QCOM_ZERO_POINT,
 )
@@ -27,6 +28,7 @@ from qualcomm_quantizer import Quantizer, enlarge_scales
 from qualcomm_refusals import for_qnn
 from qualcomm_scales import are_mixed
 from qualcomm_slices import has_windows_elsewhere
+from qualcomm_squares import following
 from torch.fx import Node
 from torchao.quantization.pt2e import (
     DerivedObserverOrFakeQuantize,
@@ -548,3 +550,29 @@ def test_kernels_that_are_dilated() -> None:
         for_qnn("//:r")("forward", exported(dilated, x, kernel))
     for_qnn("//:r")("forward", exported(lambda x: dilated(x, torch.ones(2, 1, 2, 1)), x))
     for_qnn("//:r")("forward", exported(lambda x, y: F.conv_transpose2d(x, y), x, kernel))
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (lambda x: x.pow(2).sum(1, True).add(1e-6).sqrt() * 2, {"pow", "sum", "add", "sqrt"}),
+        (lambda x: (x * x).mean(1).rsqrt() + 1, {"mul", "mean", "rsqrt"}),
+        (lambda x: x * (x * x).clamp(1), {"mul", "clamp"}),
+        (lambda x: x.relu() / (x * x * x).sum(1, True) - 1, {"mul", "sum", "div"}),
+        (lambda x: (x.abs() ** 0.5 + 1) * x.relu(), set()),
+    ],
+)
+def test_squares_in_floats_stay(function: Callable[..., Any], names: set[str]) -> None:
+    """QNN's 16 bits end at 65,504: norms of 8 bits, in floats, were 0.003 of what they are."""
+    graph = exported(function, PICTURE).graph
+    assert {operators.packet(node) for node in following(graph)} == names
+
+
+@pytest.mark.parametrize(("step", "stays"), [(300.0, False), (600.0, True)])
+def test_numbers_with_wide_scales_stay(step: float, stays: bool) -> None:
+    graph = exported(lambda x: ((x + 1) * 2).sqrt() - 1, PICTURE).graph
+    scale = {QCOM_SCALE: step, QCOM_ZERO_POINT: 0, QCOM_QUANT_MIN: -128, QCOM_QUANT_MAX: 127}
+    for node in graph.nodes:
+        if operators.packet(node) in ("add", "mul"):
+            node.meta[QCOM_QUANT_ATTRS] = scale
+    assert {operators.packet(node) for node in following(graph)} == ({"sqrt"} if stays else set())

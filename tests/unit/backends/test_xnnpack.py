@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
-from etlower import stages
+from etlower import operators, stages
 from etlower.progress import Progress
 from executorch.runtime import Runtime
 
@@ -105,10 +105,31 @@ def test_state_that_has_a_scale(tmp_path: Path) -> None:
     assert (got - expected).norm() < 0.02 * expected.norm()
 
 
+@pytest.mark.parametrize("varies", [True, False])
+def test_averages_of_8_bits_have_sizes_of_the_example(varies: bool) -> None:
+    """Those of other batches would be something else, by 14 dB more than they are."""
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.ReLU(), Averages()).eval()
+    sizes = ({0: torch.export.Dim("n", min=1, max=8)},) if varies else None
+    spec = ModelSpec({"forward": Method(net, (torch.randn(2, 3, 6, 6),), dynamic_shapes=sizes)})
+    recipe = xnnpack_recipes.int8_static_per_channel(RecipeContext(Options({}, "//x:r"), "//x:r"))
+    edges: list[torch.export.ExportedProgram] = []
+    watch = stages.Watch(lowered=lambda edge: edges.append(edge.exported_program("forward")))
+    stages.run(spec, recipe, Progress(), "//:net", etrecord=False, watch=watch)
+    names = {operators.packet(node) for node in edges[0].graph.nodes}
+    assert ("mean" in names) == varies
+
+
 def test_maxima(tmp_path: Path) -> None:
     x = torch.randn(1, 2, 4, 4)
     got = outputs(Maxima(), (x,), "fp32", tmp_path)
     torch.testing.assert_close(tuple(got), Maxima()(x))
+
+
+class Averages(torch.nn.Module):
+    """Those of whole pictures."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean((2, 3), keepdim=True)
 
 
 class Norms(torch.nn.Module):
