@@ -81,7 +81,7 @@ class Branches(reorder_ops.AdvanceQuantizeOpAboveDefInBranchPass):  # type: igno
     """
 
     def get_descendent_quant_ops(self, node: Node) -> list[Node]:
-        """What quantizes the parts of a node; none, if they have several scales."""
+        """Finds what quantizes the parts of a node; none, if these have several scales."""
         found = super().get_descendent_quant_ops(node)
         return found if len({each.args[1:] for each in found}) == 1 else []
 
