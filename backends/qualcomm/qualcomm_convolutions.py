@@ -67,8 +67,9 @@ def _is_transposed(node: Node) -> bool | None:
     name = operators.packet(node)
     if name == "convolution":
         return bool(node.args[6])
-    is_one = name.startswith("conv_transpose") or name in _CONVOLUTIONS
-    return name.startswith("conv_transpose") if is_one else None
+    if name.startswith("conv_transpose"):
+        return True
+    return False if name in _CONVOLUTIONS else None
 
 
 def is_outside(node: Node, padding: Any) -> bool:
