@@ -254,7 +254,7 @@ def _is_view(node: Node) -> bool:
 def _is_joined_in_place(node: Node) -> bool:
     """Tells whether what a concatenation is given may lie in its result as it is."""
     shape = node.meta["val"].shape
-    dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    dim = argument_of(node, 1, "dim", 0)
     return all(size == 1 for size in shape[: dim % len(shape)])
 
 

@@ -19,7 +19,7 @@ _LANES = 8
 
 def convolves_otherwise(node: Node) -> bool:
     padding = argument_of(node, 4, "padding", 0)
-    if operators.packet(node) == "convolution" and node.args[6]:
+    if _is_transposed(node):
         return transposes_otherwise(node) or has_other_kernel(node)
     if _multiplies_channels(node) or _leaves_planes(node) or _keeps_short_rows(node):
         return True
@@ -36,11 +36,10 @@ def has_other_kernel(node: Node) -> bool:
         kernel = kernel.args[0]  # type: ignore[union-attr]
     if kernel.op != "call_function":  # type: ignore[union-attr]
         return False
-    is_transposed = len(node.args) > 6 and node.args[6] is True
     dilation = argument_of(node, 5, "dilation", 1)
     steps = dilation if isinstance(dilation, list | tuple) else [dilation]
     is_of_rows = node.args[1].meta["val"].dim() == _ROW + 2  # type: ignore[union-attr]
-    return is_of_rows or (is_transposed and max(steps) > 1)
+    return is_of_rows or (bool(_is_transposed(node)) and max(steps) > 1)
 
 
 def reads_kernel(node: Node) -> bool:
@@ -51,11 +50,8 @@ def reads_kernel(node: Node) -> bool:
     """
     own = _is_transposed(node)
     for source in node.all_input_nodes:
-        kinds = {
-            _is_transposed(user)
-            for user in (source.users if source.op == "placeholder" else ())
-            if _is_transposed(user) is not None and user.args[1] is source
-        }
+        users = source.users if source.op == "placeholder" else ()
+        kinds = {_is_transposed(user) for user in users if user.args[1:2] == (source,)} - {None}
         is_kernel = own is not None and node.args[1] is source
         if (own and False in kinds) if is_kernel else kinds:
             return True

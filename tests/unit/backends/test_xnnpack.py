@@ -105,6 +105,13 @@ def test_state_that_has_a_scale(tmp_path: Path) -> None:
     assert (got - expected).norm() < 0.02 * expected.norm()
 
 
+class Averages(torch.nn.Module):
+    """Those of whole pictures."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean((2, 3), keepdim=True)
+
+
 @pytest.mark.parametrize("varies", [True, False])
 def test_averages_of_8_bits_have_sizes_of_the_example(varies: bool) -> None:
     """Those of other batches would be something else, by 14 dB more than they are."""
@@ -123,13 +130,6 @@ def test_maxima(tmp_path: Path) -> None:
     x = torch.randn(1, 2, 4, 4)
     got = outputs(Maxima(), (x,), "fp32", tmp_path)
     torch.testing.assert_close(tuple(got), Maxima()(x))
-
-
-class Averages(torch.nn.Module):
-    """Those of whole pictures."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.mean((2, 3), keepdim=True)
 
 
 class Norms(torch.nn.Module):
