@@ -46,8 +46,7 @@ def explain(
     Raises:
       BuildError: with the call, its line and its inputs, as far as they are known.
     """
-    is_told = isinstance(error, BuildError | ImportError | MemoryError)
-    if is_told or _OUT_OF_MEMORY in str(error) or _is_recipes_own(error):
+    if _is_told(error):
         return
     end = time.monotonic() + _PATIENCE
     where = f"{label}: upstream's lowering fails on the model"
@@ -66,6 +65,42 @@ def explain(
         if calls:
             break
     raise BuildError(f"{where}: {described(error)}.", _HINT) from error
+
+
+def explain_quantizer(error: Exception, label: str) -> None:
+    """Fails with a sentence where upstream's quantizer failed without one.
+
+    Args:
+      error: what was raised, with its traceback; of code of a recipe it stays as it is.
+      label: of the model.
+
+    Raises:
+      BuildError: with the call that the quantizer looked at, as far as it is known.
+    """
+    if _is_told(error) or upstream_passes.failed_pass(error) is not None:
+        return
+    node = _looked_at(error)
+    what = "the model"
+    if node is not None:
+        what = f"{_called(node)} with {operators.inputs_of(node)}"
+    said = f"{label}: upstream's quantizer fails on {what}: {described(error)}."
+    raise BuildError(said, _HINT) from error
+
+
+def _looked_at(error: Exception) -> Node | None:
+    """The last call that is named in the frames which an error went through."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for value in frame.f_locals.values():
+            if isinstance(value, Node) and value.op == "call_function":
+                found = value
+    return found
+
+
+def _is_told(error: Exception) -> bool:
+    """Tells whether an error says enough by itself."""
+    is_known = isinstance(error, BuildError | ImportError | MemoryError)
+    return is_known or _OUT_OF_MEMORY in str(error) or _is_recipes_own(error)
 
 
 def _is_recipes_own(error: Exception) -> bool:

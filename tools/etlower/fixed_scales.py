@@ -10,13 +10,16 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torchao.quantization.pt2e import FixedQParamsFakeQuantize, FixedQParamsObserver
 from torchao.quantization.pt2e.quantizer.quantizer import (
     Q_ANNOTATION_KEY,
     FixedQParamsQuantizationSpec,
     SharedQuantizationSpec,
 )
 
-from etlower import operators
+from etlower import operators, shared_scales
+
+_FIXED = (FixedQParamsFakeQuantize, FixedQParamsObserver)
 
 
 def are_joined(node: Node) -> bool:
@@ -57,10 +60,27 @@ def _source(spec: Any) -> Node | None:
         if isinstance(place, Node):
             spec = annotation.output_qspec
         else:
-            spec = _inputs(annotation).get(place[0])
-        if isinstance(spec, FixedQParamsQuantizationSpec):
+            spec = _shared_by_value(_inputs(annotation).get(place[0]), place[0])
+        if _is_fixed(spec):
             return _unmoved(place if isinstance(place, Node) else place[0])
     return None
+
+
+def _shared_by_value(spec: Any, value: Node) -> Any:
+    """Names what counts for a call's input: the result's own, if both say the same."""
+    annotation = value.meta.get(Q_ANNOTATION_KEY)
+    own = annotation and annotation.output_qspec
+    if not _is_fixed(own) or isinstance(spec, SharedQuantizationSpec):
+        return spec
+    is_same = all(getattr(own, n, None) == getattr(spec, n, None) for n in shared_scales.COMPARED)
+    return own if is_same else spec
+
+
+def _is_fixed(spec: Any) -> bool:
+    """Tells whether a specification has a scale, or an observer that has one."""
+    made = getattr(getattr(spec, "observer_or_fake_quant_ctr", None), "p", None)
+    is_of_observer = made is not None and issubclass(made.func, _FIXED)
+    return isinstance(spec, FixedQParamsQuantizationSpec) or is_of_observer
 
 
 def _unmoved(node: Node) -> Node:

@@ -17,29 +17,29 @@ from torch.fx import GraphModule, Node
 
 _SIZES = (int, torch.SymInt, torch.SymFloat, torch.SymBool)
 
-# Operators whose results hold the elements of their inputs.
-MOVING = frozenset(
+# Operators whose results hold the elements of several inputs,
+_JOINING = frozenset(
     (
-        *(
-            "adjoint",
-            "mH",
-            "mT",
-            "matrix_H",
-            "moveaxis",
-            "numpy_T",
-            "ravel",
-            "reshape_as",
-            "swapdims",
-        ),
-        *("alias", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous", "detach"),
-        *("expand", "expand_as", "flatten", "flip", "gather", "hstack", "index", "index_select"),
-        *("lift_fresh", "lift_fresh_copy"),
-        *("movedim", "narrow", "pad", "permute", "pixel_shuffle", "pixel_unshuffle", "repeat"),
-        *("repeat_interleave", "reshape", "roll", "select", "slice", "split", "split_with_sizes"),
-        *("squeeze", "stack", "swapaxes", "t", "tile", "transpose", "tril", "triu", "unbind"),
-        *("unflatten", "unfold", "unsqueeze", "view", "view_as", "vstack"),
+        *("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "pad", "row_stack"),
+        *("stack", "vstack"),
     )
 )
+# of one,
+MOVING_ONE = frozenset(
+    (
+        *("adjoint", "alias", "broadcast_to", "channel_shuffle", "chunk", "clone", "contiguous"),
+        *("detach", "diagonal", "dsplit", "expand", "expand_as", "flatten", "flip", "fliplr"),
+        *("flipud", "gather", "hsplit", "index", "index_select", "lift_fresh", "lift_fresh_copy"),
+        *("mH", "mT", "matrix_H", "moveaxis", "movedim", "narrow", "numpy_T", "permute"),
+        *("pixel_shuffle", "pixel_unshuffle", "ravel", "repeat", "repeat_interleave", "reshape"),
+        *("reshape_as", "roll", "rot90", "select", "slice", "split", "split_with_sizes"),
+        *("squeeze", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tensor_split"),
+        *("tile", "transpose", "tril", "triu", "unbind", "unflatten", "unfold", "unsafe_chunk"),
+        *("unsafe_split", "unsqueeze", "view", "view_as", "vsplit"),
+    )
+)
+# and of either.
+MOVING = MOVING_ONE | _JOINING
 
 
 def name(node: Node) -> str:

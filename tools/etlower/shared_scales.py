@@ -21,7 +21,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
 # A node, for its result, or an edge (source, node), as a SharedQuantizationSpec refers to them.
 _Place = Any
 # What torchao compares of two specifications of a value.
-_COMPARED = (
+COMPARED = (
     *("dtype", "is_dynamic", "quant_min", "quant_max", "qscheme", "ch_axis"),
     *("scale", "zero_point"),
 )
@@ -115,7 +115,7 @@ def _others_of_value(place: _Place) -> list[_Place]:
 def _are_equal(one: QuantizationSpecBase | None, other: QuantizationSpecBase | None) -> bool:
     if one is None or other is None:
         return False
-    return all(prepare._has_same_attr(one, other, name) for name in _COMPARED)
+    return all(prepare._has_same_attr(one, other, name) for name in COMPARED)
 
 
 def _annotated(place: _Place) -> Node:

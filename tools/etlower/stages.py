@@ -142,6 +142,7 @@ def _run(
                 modules = quantize(modules, spec, recipe, label, watch.noted)
             except Exception as error:
                 explain_values(error, label)
+                failing_call.explain_quantizer(error, label)
                 raise
     if any(module is not spec.methods[name].module for name, module in modules.items()):
         watch.quantized(modules)

@@ -44,6 +44,7 @@ DELEGATES = (
     *(
         "attention_heads",
         "circular_padding",
+        "counted_back",
         "einsum",
         "elu",
         "even_windows",
@@ -70,6 +71,7 @@ DELEGATES = (
         "product_type",
         "rank",
         "reflection_pad",
+        "scattered_number",
         "sum_factor",
         "swish",
         "uneven_padding",
@@ -790,6 +792,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (torch.randn(3, 3).bfloat16(),),
     ),
     "pixels of empty tensors": (lambda x: F.pixel_unshuffle(x[:0], 2), (torch.randn(1, 2, 4, 4),)),
+    "places from the end": (
+        lambda x, i: (x[i], x[:, i], x.index_put((i - 1,), x[:2]), x[i.abs(), i], x[x > 0]),
+        (torch.randn(4, 3), torch.tensor([-1, 0])),
+    ),
+    "scattered numbers": (lambda x: x.scatter(1, x.argmax(1, True), 2), (torch.randn(3, 4),)),
+    "no pixels of one": (lambda x: F.pixel_unshuffle(x, 1), (torch.ones(1, 1, 0, 1),)),
     "folded windows with padding": (
         lambda x: F.fold(F.unfold(x, 3, padding=1), (3, 4), 3, padding=1),
         (torch.randn(1, 2, 3, 4),),

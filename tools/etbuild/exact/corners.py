@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from etbuild.exact.nodes import argument_of, aten, has_no_dimension, is_scalar
@@ -186,7 +187,52 @@ _TAKING_NUMBERS = (
     *("hardtanh.default", "leaky_relu.default", "threshold.default"),
 )
 
+# They give places from 0 on.
+_PLACES = ("aten.arange.", "aten.argmax.", "aten.argmin.", "aten.argsort.", "aten.searchsorted.")
+# Of a stored tensor that has no place below zero.
+FROM_START = "places_from_start"
+
+
+def _may_count_back(node: Node) -> bool:
+    """Tells whether places of a tensor's elements may be below zero, and count from its end."""
+    places = [each for each in node.args[1] if each is not None]  # type: ignore[union-attr]
+    return any(_is_whole(each) and not _is_from_start(each) for each in places)
+
+
+def _is_from_start(node: Node) -> bool:
+    if node.op == "get_attr":
+        value = attrgetter(str(node.target))(node.graph.owning_module)
+        return not bool((value < 0).any())
+    return FROM_START in node.meta or str(node.target).startswith(_PLACES)
+
+
+def _is_whole(node: Node) -> bool:
+    import torch
+
+    dtype = node.meta["val"].dtype
+    return dtype != torch.bool and not dtype.is_floating_point
+
+
+def _from_start(operator: str) -> Callable[..., Any]:
+    def function(x: Any, indices: Any, *rest: Any, **kwargs: Any) -> Any:
+        import torch
+
+        dim, counted = 0, []
+        for index in indices:
+            is_place = index is not None and index.dtype != torch.bool
+            end = x.shape[dim] if is_place else 0
+            counted.append(torch.where(index < 0, index + end, index) if is_place else index)
+            dim += 1 if index is None or is_place else index.dim()
+        return aten(operator)(x, counted, *rest, **kwargs)
+
+    return function
+
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
+    "counted_back": tuple(
+        Rule((name,), _may_count_back, _from_start(name), whole=True)
+        for name in ("index.Tensor", "index_put.default")
+    ),
     "boolean_number": tuple(
         Rule((name,), _takes_boolean, _with_floats(name)) for name in _TAKING_NUMBERS
     ),
@@ -240,6 +286,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
 }
 REASONS: Mapping[str, str] = {
+    "counted_back": "the delegate takes no places that count from the end",
     "boolean_number": "a delegate's file has no booleans for numbers",
     "implicit_expansion": "the kernel takes no expansion that is marked as implicit",
     "no_elements": "the kernels fail or crash on tensors without elements",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from etbuild.exact.nodes import argument_of, aten, dtype_of, gives_half, in_common_type
+from etbuild.exact.nodes import always, argument_of, aten, dtype_of, gives_half, in_common_type
 from etbuild.exact.rule import Rule
 
 if TYPE_CHECKING:
@@ -302,6 +302,13 @@ _OF_ONE_TYPE = (
     "remainder.Tensor",
 )
 
+
+def _scatter(x: Any, dim: int, index: Any, value: float) -> Any:
+    import torch
+
+    return torch.scatter(x, dim, index, torch.full(index.shape, value, dtype=x.dtype))
+
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "index_type": tuple(Rule((name,), _other_index, _wide_index(name)) for name in _INDEXED),
     "mixed_types": (
@@ -322,10 +329,12 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule(("threshold.default",), _thresholds_whole_numbers, _threshold),
         *(Rule((name,), _has_wider_bound, _bounded(name)) for name in _BOUNDED),
     ),
+    "scattered_number": (Rule(("scatter.value",), always, _scatter),),
 }
 REASONS: Mapping[str, str] = {
     "index_type": "the kernel takes 64-bit indices only",
     "mixed_types": "upstream gives the operands no common type",
     "product_type": "the delegate's lowering gives the number a type and a dimension of its own",
     "scalar_type": "kernels and delegates refuse a number of another type, or cut it off",
+    "scattered_number": "the delegate takes it in the scale of what it is written into, if any",
 }

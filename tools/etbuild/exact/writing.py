@@ -42,6 +42,7 @@ def write_out(*names: str) -> WriteOut:
         "computed_bias": layers whose bias follows from an input, as those without and a sum.
         "computed_weights": linear layers whose weights are computed or given, as products of
           matrices, before they are quantized.
+        "counted_back": places of elements that may be below zero, which count from the end.
         "double_remainder": `%` of 64-bit floats.
         "einsum": `torch.einsum` of two tensors, as a product of matrices.
         "elu": ELU with factors, SELU and CELU, as sums and products of it.
@@ -110,6 +111,7 @@ def write_out(*names: str) -> WriteOut:
         "scalar_sum": sums, cumulative sums and `log_softmax` of tensors without dimensions.
         "scalar_type": whole numbers or booleans beside a number of another type, which may be a
           bound.
+        "scattered_number": `scatter` of a number, as that of a tensor of it.
         "single_size": convolutions and pooling with one stride, padding or size in a list for all
           dimensions, or without padding by name ("valid"), with one for each.
         "uneven_padding": padding by a number of other sizes before than behind, as even padding of
