@@ -41,6 +41,8 @@ def is_counted_otherwise(node: Node) -> bool:
         # It mixes up the scales of channels in groups, but for a channel each.
         groups = node.args[8]
         return bool(1 < groups < node.args[1].meta["val"].shape[0])
+    if packet == "cat":
+        return _joins_probabilities(node)
     if packet in ("mean", "sum"):
         return _sums_products(node)
     if packet == "linear":
@@ -81,6 +83,18 @@ def _gates_norm(node: Node) -> bool:
         if not is_view and packet != "linear" and source.target is not operator.getitem:
             return False
         source = source.args[0]
+    return False
+
+
+def _joins_probabilities(node: Node) -> bool:
+    """Tells whether a sigmoid is joined in five dimensions, where its steps stay those of 1/256."""
+    if node.meta["val"].dim() <= _PICTURE:
+        return False
+    for source in node.all_input_nodes:
+        while operators.packet(source).removesuffix("_copy") in VIEWS:
+            source = source.args[0]  # type: ignore[assignment]
+        if operators.packet(source) in ("hardsigmoid", "sigmoid"):
+            return True
     return False
 
 

@@ -34,7 +34,7 @@ def is_computed_otherwise(node: Node) -> bool:
     if any(tensor.dtype in _FLAT and tensor.dim() > _PICTURE for tensor in tensors):
         return True
     is_wide = any(each.dim() > _PICTURE for each in operators.values(node))
-    if is_wide and (packet in _PICKING or _multiplies_both_ways(node) or _spreads_rows(node)):
+    if is_wide and (packet in _PICKING or any(differs(node) for differs in _OF_MANY)):
         return True
     # QNN takes bytes for fractions.
     if "quantize" not in operators.name(node) and any(tensor.dtype in _BYTES for tensor in tensors):
@@ -58,6 +58,20 @@ def _multiplies_both_ways(node: Node) -> bool:
         return False
     sizes = operators.values(node)[0].numel()
     return all(value.numel() < sizes for value in operators.inputs(node))
+
+
+def _repeats_to_compute(node: Node) -> bool:
+    """Tells whether a function of single elements reads what is repeated, and another tensor.
+
+    QNN's compiler takes the elements of one for those of the other.
+    """
+    if operators.packet(node).removesuffix("_copy") not in ("expand", "repeat"):
+        return False
+    return any(
+        len(operators.inputs(user)) > 1
+        and any(each.shape == node.meta["val"].shape for each in operators.values(user))
+        for user in node.users
+    )
 
 
 def _spreads_rows(node: Node) -> bool:
@@ -97,6 +111,8 @@ def scales_rows(node: Node) -> bool:
     return False
 
 
+# Of results of more than four dimensions.
+_OF_MANY = (_multiplies_both_ways, _repeats_to_compute, _spreads_rows)
 # Operator to the argument that has its places.
 _PLACES = {"embedding": 1, "index": 1}
 # Their results have four dimensions at most.
@@ -223,6 +239,29 @@ def _has_odd_divisor(node: Node) -> bool:
         return True
     is_odd = all(size % 2 for size in sizes) and len({*_paddings(node)}) == 1
     return pads(node) and not (counts and is_odd)
+
+
+def _cuts_off(node: Node) -> bool:
+    """Tells whether padding takes something away: the simulator fails in the first call."""
+    return any(amount < 0 for amount in node.args[1])  # type: ignore[union-attr]
+
+
+def _has_uneven_windows(node: Node) -> bool:
+    """Tells whether windows follow from sizes, and differ from those of one size and step.
+
+    Or whether places in them are read.
+    """
+    if has_places(node):
+        return True
+    given, results = (value.shape[-2:] for value in operators.values([node.args[0], node])[:2])
+    for size, count in zip(given, results, strict=True):
+        step = size // count
+        window = size - (count - 1) * step
+        for place in range(count):
+            first, end = place * size // count, -(-(place + 1) * size // count)
+            if (first, end) != (place * step, place * step + window):
+                return True
+    return False
 
 
 def _is_odd_maximum(node: Node) -> bool:
@@ -362,6 +401,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(
         ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), transposes_otherwise
     ),
+    "adaptive_max_pool2d": _has_uneven_windows,
     **dict.fromkeys(("avg_pool2d", "avg_pool3d"), _has_odd_divisor),
     **dict.fromkeys(("group_norm", "native_group_norm"), _is_no_picture),
     **dict.fromkeys(("constant_pad_nd", "pad"), _is_fused_otherwise),
@@ -385,6 +425,7 @@ _CHECKS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("max_pool2d", "max_pool2d_with_indices"), _is_odd_maximum),
     **dict.fromkeys(("adaptive_max_pool3d", "max_pool3d", "max_pool3d_with_indices"), _always),
     **dict.fromkeys(("layer_norm", "native_layer_norm"), _normalizes_otherwise),
+    **dict.fromkeys(("reflection_pad1d", "reflection_pad2d", "reflection_pad3d"), _cuts_off),
     "_native_batch_norm_legit": _always,
     # The square of -1e-6 is -4.
     "pow": _has_exponents,

@@ -24,7 +24,9 @@ from typing import Any
 import torch
 from etbuild import BuildError, RecipeContext, static_shapes, write_out
 from etbuild.exact import write_out_before_quantization
+from etbuild.exact.corners import FROM_START
 from etbuild.recipes import static_captured
+from etlower import operators
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from qualcomm_floats import FunctionsApart, LowerBounds, OneZero, RoundedResults
@@ -39,9 +41,10 @@ _OF_ALL = (
     *("half_quotient", "half_range", "half_variance", "instance_norm", "norm_order", "one_place"),
 )
 _RULES = (
-    *("hidden_rows", "attention_heads", "einsum", "elu", *_OF_ALL, "many_dimensions"),
-    *("negative_power", "norm_dimensions", "rank", "single_any", "sum_factor", "uneven_padding"),
-    "zeroth_power",
+    *("hidden_rows", "attention_heads", "counted_back", "einsum", "elu", *_OF_ALL),
+    "many_dimensions",
+    *("negative_power", "no_batch", "norm_dimensions", "rank", "single_any", "sum_factor"),
+    *("uneven_padding", "zeroth_power"),
 )
 
 
@@ -137,6 +140,7 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
             static_shapes(ctx.label, "QNN"),
             specs.note,
             for_qnn(ctx.label),
+            _mark_places,
             # Before the variances below them, and the quotients that they are made of.
             write_out("half_root"),
             write_out(*(_OF_ALL if precision else _RULES)),
@@ -151,9 +155,21 @@ def _recipe(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
 
 
 def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Writes out norms on which passes of ExecuTorch 1.5.1 fail."""
-    write_out_before_quantization(graph, "norm_order")
+    """Writes out norms on which passes of ExecuTorch 1.5.1 fail, and numbers without a scale."""
+    write_out_before_quantization(graph, "counted_back", "norm_order", "scattered_number")
     return graph
+
+
+def _mark_places(method: str, program: ExportedProgram) -> ExportedProgram:
+    """Marks stored places that count from the start, which stay as they are."""
+    tensors = {**program.constants, **program.state_dict}
+    stored = operators.stored(program)
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = tensors.get(stored.get(node.name, ""))
+        is_places = value is not None and value.dtype in (torch.int32, torch.int64)
+        if is_places and not bool((value < 0).any()):
+            node.meta[FROM_START] = True
+    return program
 
 
 def _without_places(method: str, program: ExportedProgram) -> ExportedProgram:

@@ -92,17 +92,22 @@ def in_results_scale(graph: GraphModule) -> GraphModule:
 
 
 def in_given_scale(graph: GraphModule) -> GraphModule:
-    """Quantizes what repeats numbers, or copies them, to the scale of these first.
+    """Quantizes what moves numbers, repeats or copies them, to the scale of these first.
 
     QNN takes the steps for those of the result's scale.
 
     Args:
       graph: a quantized graph; it is changed.
     """
-    return rescaling.keep(graph, (*_COPIES, *_REPEATING), lambda given, own: given)
+    return rescaling.keep(graph, _MOVING, lambda given, own: given)
 
 
-_REPEATING = ("upsample_nearest1d", "upsample_nearest2d", "_upsample_nearest_exact2d")
+_MOVING = operators.MOVING_ONE | {
+    "_upsample_nearest_exact2d",
+    "detach_",
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+}
 
 
 def centered(graph: GraphModule) -> GraphModule:

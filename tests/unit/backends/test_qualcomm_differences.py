@@ -36,6 +36,7 @@ from torchao.quantization.pt2e import (
     PerChannelMinMaxObserver,
 )
 
+ATEN = torch.ops.aten
 PICTURE = torch.randn(1, 4, 6, 8)
 # By the columns that they span.
 KERNEL = torch.rand(4, 4, 3, 3)
@@ -159,6 +160,15 @@ def test_even_constants_beside_channels(other: Callable[..., Any], is_even: bool
         (lambda x: x.max(1), True),
         (lambda x: x.index_select(1, torch.arange(2) + 1), True),
         (lambda x: F.max_pool2d(x, 3), False),
+        (lambda x: ATEN.reflection_pad2d(x, (1, 2, 0, 1)), False),
+        (lambda x: ATEN.reflection_pad2d(x, (-1, 2, 0, 1)), True),
+        # Windows of one size and step, next to each other or not.
+        (lambda x: F.adaptive_max_pool2d(x, (3, 4)), False),
+        (lambda x: F.adaptive_max_pool2d(x, (5, 1)), False),
+        (lambda x: F.adaptive_max_pool2d(x, (4, 4)), True),
+        (lambda x: F.adaptive_max_pool2d(x, (3, 5)), True),
+        (lambda x: F.adaptive_max_pool2d(x, (3, 16)), True),
+        (lambda x: F.adaptive_max_pool2d(x, 2, True), True),
         (lambda x: F.max_pool2d(x, 2, return_indices=True), True),
         (lambda x: x.any(1), True),
         (lambda x: F.group_norm(x[:, :, 0, 0], 2), True),
@@ -201,6 +211,12 @@ def test_even_constants_beside_channels(other: Callable[..., Any], is_even: bool
         (lambda x: F.conv_transpose2d(F.conv_transpose2d(x, KERNEL), KERNEL), False),
         (lambda x: F.conv2d(x, KERNEL) + KERNEL.amax(), True),
         (lambda x: F.linear(x[..., :4], KERNEL.flatten(1)[:, :4]) + x[:, :, :, :4], False),
+        # What is repeated to five dimensions, where it meets another tensor.
+        (lambda x: x.unsqueeze(3).expand(-1, -1, -1, 3, -1) * x[0, 0, 0], True),
+        (lambda x: x[..., None].repeat(1, 1, 1, 1, 3) - x.mean(3, True)[..., None], True),
+        (lambda x: x.unsqueeze(3).expand(-1, -1, -1, 3, -1).relu(), False),
+        (lambda x: x.unsqueeze(2).repeat(1, 1, 3, 1, 1).flatten(1, 2) * x[0, 0, 0], False),
+        (lambda x: x.repeat(1, 2, 1, 1) * x[0, 0, 0], False),
         # Rows that only get more dimensions behind a layer.
         (lambda x: F.linear(x[0, 0], WEIGHT).view(1, 1, 2, 3, 5), True),
         (lambda x: F.linear(x, WEIGHT).unsqueeze(2), True),
@@ -437,13 +453,16 @@ def test_slopes_that_are_read_on_behind(slopes: int, reads: bool) -> None:
         (lambda x: F.conv_transpose2d(x, torch.rand(4, 3, 2, 2)), 255, False),
         (lambda x: F.layer_norm(x, (8,)), 255, True),
         (lambda x: F.layer_norm(x.reshape(4, 48), (48,)), 255, False),
+        (lambda x: torch.cat([x.sigmoid(), x]), 255, False),
+        (lambda x: torch.cat([x.sigmoid()[None], x[None]]), 255, True),
+        (lambda x: torch.cat([x.relu()[None], x[None]]), 255, False),
     ],
 )
 def test_differences_of_quantized_calls(
     function: Callable[..., Any], width: int, differs: bool
 ) -> None:
     """It makes products of matrices of some sums, mixes up scales, reads on behind few factors."""
-    checked = {"convolution", "mean", "native_layer_norm", "sum"}
+    checked = {"cat", "convolution", "mean", "native_layer_norm", "sum"}
     calls = [n for n in with_scales(function, width, PICTURE) if operators.packet(n) in checked]
     assert [is_counted_otherwise(node) for node in calls] == [differs]
 
