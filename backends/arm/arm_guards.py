@@ -28,6 +28,7 @@ from etlower import exchanged, kernels, operators
 from etlower.refusals import Refusals, Snapshot
 from etlower.replacing import replace, replaced
 from executorch.backends.arm._passes import (
+    AccumulateIndexPutPass,
     ConvertMinMaxPass,
     DecomposeSqrtPass,
     FuseQuantizedActivationPass,
@@ -194,7 +195,9 @@ _CEILING = {"avg_pool2d": 4, "max_pool2d": 5, "max_pool2d_with_indices": 5}
 
 def _adds_by_place(node: torch.fx.Node) -> bool:
     """Tells whether values are added where indices say: of two at one place, upstream adds one."""
-    return operators.packet(node) == "index_put" and len(node.args) > 3 and bool(node.args[3])
+    if operators.packet(node) != "index_put":
+        return False
+    return bool(node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate"))
 
 
 def _gives_places(node: torch.fx.Node) -> bool:
@@ -223,6 +226,7 @@ def install() -> None:
         replace(backend, "preprocess", functools.partial(_find_refused, backend.__name__))
     replace(SupportedTOSAOperatorCheck, "is_node_supported", _survive)
     replace(TOSABackend, "_preprocess", _check_results)
+    replace(AccumulateIndexPutPass, "call_operator", _leave_sums)
     replace(ConvertMinMaxPass, "call", _leave_places)
     replace(FuseQuantizedActivationPass, "call", _keep_activations)
     replace(DecomposeSqrtPass, "call_operator", _take_roots)
@@ -239,6 +243,13 @@ def _take_roots(inner: Any, self: Any, op: Any, args: Any, kwargs: Any, meta: An
     call = super(DecomposeSqrtPass, self).call_operator
     inverse = call(dialect.rsqrt.default, (args[0],), {}, meta, updated=True)
     return call(dialect.reciprocal.default, (inverse,), {}, meta, updated=True)
+
+
+def _leave_sums(inner: Any, self: Any, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+    """Leaves sums by place as they are; upstream writes one of several for a place."""
+    if op in self.target_ops and len(args) > 3 and args[3]:
+        return super(AccumulateIndexPutPass, self).call_operator(op, args, kwargs, meta)
+    return inner(self, op, args, kwargs, meta)
 
 
 def _leave_places(inner: Any, self: Any, graph_module: torch.fx.GraphModule) -> Any:

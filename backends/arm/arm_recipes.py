@@ -25,7 +25,7 @@ import arm_places
 import arm_scores
 import torch
 from arm_estimates import keep_estimates
-from arm_negations import keep_scales
+from arm_scales import keep_scales
 from etbuild import BuildError, RecipeContext, fold_constants, static_shapes, write_out
 from etbuild.exact import write_out_before_quantization
 from etbuild.recipes import static_captured
@@ -151,15 +151,15 @@ def _made(
         arm_guards.leave_rest(partitioner)
     passes = recipe.aten_transform_passes or []
     if not recipe.quantization_recipe:
-        passes = [write_out("expm1", "negative_power", "power_root"), *passes]
+        passes = [write_out("expm1", "negative_power", "no_batch", "power_root"), *passes]
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe
 
 
 def _write_out(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Writes out what passes of ExecuTorch 1.5.1 fail on, or spoil once it has scales."""
-    rules = ("attention_heads", "hardtanh", "integer_remainder", "log_softmax", "norm_order")
-    write_out_before_quantization(graph, *rules)
+    rules = ("attention_heads", "counted_back", "hardtanh", "integer_remainder", "log_softmax")
+    write_out_before_quantization(graph, *rules, "norm_order")
     return graph
 
 

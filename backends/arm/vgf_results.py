@@ -1,19 +1,20 @@
 """Results of a part for VGF that are equal in value to what it is given, or to one another.
 
 VGF's converter drops operators that leave all numbers as they are (windows of one number, powers of
-1, scales that are the same), whatever they are called. The graph then lacks a result, or has one
-that nothing writes. Which they are is seen by computing the part of random numbers.
+1, scales that are the same), whatever they are called, and those whose numbers it knows (products
+with zero). The graph then lacks a result, or has one that nothing writes. Which they are is seen by
+computing the part of random numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from etlower import operators, partition_tags
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
@@ -28,8 +29,9 @@ def compute_outside(program: ExportedProgram) -> None:
       program: whose nodes have the tags of their partitions; is changed.
     """
     graph = program.graph
+    known = _known(program)
     for tag in sorted({partition_tags.of(node) or "" for node in graph.nodes} - {""}):
-        while nodes := _equal(part := _part(graph, tag)):
+        while nodes := _equal(part := _part(graph, tag), known):
             is_scaled = any(operators.packet(node) == f"de{_QUANTIZE}" for node in part)
             for node in nodes:
                 copy = _copied(node, is_scaled, {})
@@ -45,18 +47,16 @@ def _part(graph: Graph, tag: str) -> list[Node]:
     return [node for node in calls if partition_tags.of(node) == tag]
 
 
-def _equal(part: Sequence[Node]) -> list[Node]:
-    """Results whose values a part has already."""
+def _equal(part: Sequence[Node], known: Mapping[str, torch.Tensor]) -> list[Node]:
+    """Results whose values a part has already, or that do not follow from what it is given."""
     own = set(part)
     given = dict.fromkeys(n for node in part for n in node.all_input_nodes if n not in own)
     inputs, results = [*filter(_is_input, given)], [*filter(_is_result, part)]
-    forms = [_form(node) for node in (*inputs, *results)]
-    if not any(forms.count(_form(node)) > 1 for node in results):
-        return []
-    tried = [_computed(part, given, width) for width in _WIDTHS]
+    tried = [_computed(part, given, width, known) for width in _WIDTHS]
     found, seen = [], inputs
     for node in results:
-        if any(all(_same(node, other, values) for values in tried) for other in seen):
+        is_constant = all(_equals(tried[0].get(node), values.get(node)) for values in tried)
+        if is_constant or any(all(_same(node, other, v) for v in tried) for other in seen):
             found.append(node)
         seen = [*seen, node]
     return found
@@ -76,22 +76,38 @@ def _is_input(node: Node) -> bool:
 
 
 def _form(node: Node) -> tuple[Any, ...]:
+    """A tensor's type and shape; that of a single number is [1] in a graph for VGF."""
     value = node.meta["val"]
-    return (value.dtype, *value.shape) if isinstance(value, torch.Tensor) else ()
+    return (value.dtype, *(value.shape or (1,))) if isinstance(value, torch.Tensor) else ()
 
 
 def _same(node: Node, other: Node, values: Mapping[Node, Any]) -> bool:
-    if node not in values or other not in values:
+    return _form(node) == _form(other) and _equals(values.get(node), values.get(other))
+
+
+def _equals(one: torch.Tensor | None, two: torch.Tensor | None) -> bool:
+    if one is None or two is None:
         return False
-    one, two = values[node], values[other]
-    return one.dtype == two.dtype and torch.equal(one, two)
+    return torch.equal(one.flatten(), two.flatten())
 
 
-def _computed(part: Iterable[Node], given: Iterable[Node], width: float) -> dict[Node, Any]:
-    """Values of a part's nodes, as far as they can be computed, of random numbers."""
+def _known(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """Values that a program stores, as far as they are known, by the names of their nodes."""
+    tensors = {**program.constants, **program.state_dict}
+    # Upstream partitions with tensors that have no bytes; those of numbers keep them beside.
+    values = {n: t.constant if isinstance(t, FakeTensor) else t for n, t in tensors.items()}
+    named = {name: values.get(target) for name, target in operators.stored(program).items()}
+    return {name: value for name, value in named.items() if isinstance(value, torch.Tensor)}
+
+
+def _computed(
+    part: Iterable[Node], given: Collection[Node], width: float, known: Mapping[str, torch.Tensor]
+) -> dict[Node, Any]:
+    """Values of what a part is given and of its results, as far as random numbers give them."""
     with unset_fake_temporarily(), torch.no_grad():
         chance = torch.Generator().manual_seed(0)
         values = {node: _random(node, chance, width) for node in given}
+        values |= {node: known[node.name] for node in given if node.name in known}
         for node in part:
             if any(n not in values for n in node.all_input_nodes):
                 continue
@@ -101,7 +117,7 @@ def _computed(part: Iterable[Node], given: Iterable[Node], width: float) -> dict
                 values[node] = target(*args, **kwargs)  # type: ignore[operator]
             except Exception:  # Of places in a tensor, for example, that random numbers are not.
                 continue
-    return values
+    return {n: value for n, value in values.items() if n in given or _is_result(n)}
 
 
 def _random(node: Node, chance: torch.Generator, width: float) -> Any:

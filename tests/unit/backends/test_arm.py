@@ -17,7 +17,11 @@ from arm_guards import Taken
 from etbuild import BuildError, LowerAgain, Method, ModelSpec, Options, RecipeContext
 from etlower import operators, stages
 from etlower.progress import Progress
-from executorch.backends.arm._passes import DecomposeSqrtPass, FuseDuplicateUsersPass
+from executorch.backends.arm._passes import (
+    AccumulateIndexPutPass,
+    DecomposeSqrtPass,
+    FuseDuplicateUsersPass,
+)
 from executorch.backends.arm._passes.quant_args import QuantArgs
 from executorch.backends.arm.tosa import partitioner
 from executorch.exir import to_edge
@@ -88,6 +92,10 @@ def test_sums_by_place_stay(accumulate: bool) -> None:
     program = torch.export.export(Put(), (torch.zeros(3, 2), torch.ones(2, 2)))
     [put] = program.graph.find_nodes(op="call_function", target=torch.ops.aten.index_put.default)
     assert arm_guards.Taken().is_node_supported({}, put) != accumulate
+    arm_guards.install()
+    module = AccumulateIndexPutPass()(program.module(check_guards=False)).graph_module
+    [put] = module.graph.find_nodes(op="call_function", target=torch.ops.aten.index_put.default)
+    assert put.args[3:] == ((True,) if accumulate else ())
 
 
 class Places(nn.Module):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import arm_moves
-import arm_negations
 import arm_recipes
+import arm_scales
 import pytest
 import torch
 import torch.nn.functional as F
@@ -48,13 +49,31 @@ def test_negations_have_the_scale_of_what_they_negate(
     negation = graph.call_function(torch.ops.aten.neg.default, (value,))
     quantized = graph.call_function(_QUANTIZE, (negation, *own))
     graph.output(graph.call_function(_DEQUANTIZE, (quantized, *own)))
-    module = arm_negations.keep_scales(GraphModule(nn.Module(), graph))
+    module = arm_scales.keep_scales(GraphModule(nn.Module(), graph))
     x = torch.randint(*given[2:], (100,), dtype=dtype)
     expected = -(x.double() - given[1]) * given[0]
     got = module(x).double()
     assert (got - expected.clamp(got.min(), got.max())).abs().max() <= own[0] / 2 + 1e-3
     [first] = negation.users
     assert first.args[1:] == ((*mirrored, dtype) if is_other else own)
+
+
+@pytest.mark.parametrize("move", [lambda x: x.movedim(0, 1), lambda x: x.reshape(20, 5)])
+def test_moves_have_the_scale_of_what_they_move(move: Callable[[torch.Tensor], Any]) -> None:
+    """Nor do its permutations and views change a scale."""
+    given, own = (0.05, -8, -128, 127, torch.int8), (0.02, -128, -128, 127, torch.int8)
+
+    class Moved(nn.Module):
+        def forward(self, steps: torch.Tensor) -> torch.Tensor:
+            moved = move(_DEQUANTIZE(steps, *given))
+            return _DEQUANTIZE(_QUANTIZE(moved, *own), *own)
+
+    steps = torch.randint(-8, 90, (10, 10), dtype=torch.int8)
+    exported = torch.export.export(Moved(), (steps,), strict=False)
+    module = arm_scales.keep_scales(exported.module(check_guards=False))
+    scales = [n.args[1:] for n in module.graph.find_nodes(op="call_function", target=_QUANTIZE)]
+    assert scales == [given, own]
+    torch.testing.assert_close(module(steps), Moved()(steps))
 
 
 class Places(nn.Module):
@@ -116,6 +135,27 @@ def test_results_that_equal_what_is_given() -> None:
     x = torch.randn(1, 2, 4, 4)
     for got, want in zip(tagged.module(check_guards=False)(x), Same()(x), strict=True):
         torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (lambda x: x.unsqueeze(0), torch.tensor(0.5)),
+        (lambda x: x.squeeze(), torch.ones(1)),
+        (lambda x: x * 0.0, torch.ones(3)),
+    ],
+)
+def test_what_vgf_leaves_out(function: Callable[..., Any], x: torch.Tensor) -> None:
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    program = to_edge(torch.export.export(Net(), (x,))).exported_program()
+    recipe = arm_recipes.vgf_fp(RecipeContext(Options({}, "//:r"), "//:r"))
+    [partitioner] = recipe.lowering_recipe.partitioners
+    tagged = partitioner.partition(program).tagged_exported_program
+    calls = [node for node in tagged.graph.nodes if node.op == "call_function"]
+    assert not any(map(partition_tags.of, calls))
 
 
 def test_permutations_before_a_number() -> None:

@@ -9,7 +9,7 @@ import cortex_m_emulator
 import cortex_m_recipes
 import pytest
 import torch
-from etbuild import Method, ModelSpec, Options, RecipeContext
+from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
 from etlower import stages
 from etlower.progress import Progress
 from torch import nn
@@ -75,6 +75,11 @@ class Maxima(nn.Module):
         return F.max_unpool2d(y, places, 2).sum((2, 3)) + x.max(1)[0].mean()
 
 
+def summed(x: torch.Tensor) -> torch.Tensor:
+    """Adds two channels to one."""
+    return x[0].index_put((torch.tensor([1, 1]),), x[0, :2] + 1, True)
+
+
 def filled(x: torch.Tensor) -> torch.Tensor:
     written = x.clone()
     written[:, 0].fill_(-0.4)
@@ -104,6 +109,7 @@ NETS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "comparisons": (Chosen(), PICTURE),
     "bounds behind a table": (Applied(lambda x: x.abs().sqrt().clamp(-0.3, 1.1)), PICTURE),
     "a number written into": (Applied(filled), PICTURE),
+    "sums by place": (Applied(summed), PICTURE),
     "a fixed scale beside another": (
         Applied(lambda x: torch.cat([x.softmax(-1).flatten(), (x * 9).flatten()])),
         PICTURE,
@@ -164,3 +170,14 @@ def test_the_same_numbers(name: str, results: Any) -> None:
     got, expected = results[name]
     noise = (got - expected).square().sum()
     assert 10 * torch.log10(expected.square().sum() / noise) > 25
+
+
+def test_a_quantizer_that_fails() -> None:
+    """The message has the call that upstream's quantizer looked at, and its error."""
+    spec = ModelSpec({"forward": Method(nn.Softmax(0).eval(), (torch.tensor(0.5),))})
+    recipe = cortex_m_recipes.int8(RecipeContext(Options({}, "//:r"), "//:r"))
+    with pytest.raises(BuildError) as raised:
+        stages.run(spec, recipe, Progress(), "//:net", etrecord=False)
+    text = str(raised.value)
+    assert "upstream's quantizer fails on aten.softmax.int" in text
+    assert "with float32 []: ZeroDivisionError: integer modulo by zero (executorch/" in text

@@ -1,4 +1,4 @@
-"""Negations in the scale of what they negate, which TOSA's operator has no other one for.
+"""Negations and moved values in the scale of what they are given: TOSA's operators have no other.
 
 Upstream's quantizer shares the scale, but what else reads the result may share it with more. The
 converter (ExecuTorch 1.5.1) then takes the steps of one scale for those of the other.
@@ -7,20 +7,21 @@ converter (ExecuTorch 1.5.1) then takes the steps of one scale for those of the 
 from __future__ import annotations
 
 import torch
-from etlower import rescaling
+from etlower import operators, rescaling
 from torch.fx import GraphModule
 
 
 def keep_scales(graph: GraphModule) -> GraphModule:
-    """Quantizes the result of a negation to its input's scale first, then to its own.
+    """Quantizes the result of a negation or a move to its input's scale first, then to its own.
 
     Args:
       graph: a quantized graph; it is changed.
     """
-    return rescaling.keep(graph, {"neg"}, _of_result)
+    graph = rescaling.keep(graph, operators.MOVING_ONE, lambda given, _: given)
+    return rescaling.keep(graph, {"neg"}, _of_negation)
 
 
-def _of_result(given: rescaling.Scale, own: rescaling.Scale) -> rescaling.Scale:
+def _of_negation(given: rescaling.Scale, own: rescaling.Scale) -> rescaling.Scale:
     scale, zero_point, low, high, dtype = given
     if scale == own[0]:
         return own
