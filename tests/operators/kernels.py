@@ -25,8 +25,11 @@ def refused(nets: Sequence[Net], lowered: Any, missing: Sequence[str]) -> list[O
       missing: names of kernels: "aten::addmv.out".
 
     Returns:
-      BUILD for those that do for sure, as linking refuses them; None for the others.
+      BUILD for those that do for sure, as linking refuses them; None for the others, and for all
+      beside a delegate, which may give numbers of one net to another.
     """
+    if any("call_delegate" in str(node.target) for node in lowered.graph.nodes):
+        return [None] * len(nets)
     known = {name.partition(".")[0] for name in runtime.info()["operators"]}
     # Of an operator with other kernels, the graph does not tell which one is meant.
     by_operator = {n.partition(".")[0]: n for n in missing if n.partition(".")[0] not in known}

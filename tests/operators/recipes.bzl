@@ -31,17 +31,17 @@ _HALF = _FLOATS + ["--precision=float16"]
 
 RECIPES = [
     _recipe("arm", "tosa_fp", per_operator = 1, words = _FLOATS),
-    _recipe("arm", "tosa_int8", per_operator = 1, words = _FLOATS),
+    _recipe("arm", "tosa_int8", per_operator = 4, words = _FLOATS),
     _recipe("arm", "vgf_fp", per_operator = 1, words = _FLOATS),
     _recipe("cadence", "fp32", per_operator = 2, words = _FLOATS),
     _recipe("mlx", "fp32", per_operator = 2, words = _FLOATS),
     _recipe("openvino", "fp32", per_operator = 2, words = ["--precision=bfloat16"]),
     _recipe("portable", "fp32", sample = _SAMPLE + ["--core", "--operators=200"]),
     # What it leaves to portable kernels is tried with them.
-    _recipe("qualcomm", "fp16", per_operator = 1, words = _HALF),
-    _recipe("qualcomm", "int8", per_operator = 1, words = _FLOATS),
-    _recipe("vulkan", "fp16", per_operator = 1, words = _HALF),
-    _recipe("vulkan", "fp32", per_operator = 1, words = _FLOATS),
+    _recipe("qualcomm", "fp16", per_operator = 4, words = _HALF),
+    _recipe("qualcomm", "int8", per_operator = 4, words = _FLOATS),
+    _recipe("vulkan", "fp16", per_operator = 4, words = _HALF),
+    _recipe("vulkan", "fp32", per_operator = 4, words = _FLOATS),
     _recipe("xnnpack", "fp32", sample = _SAMPLE + ["--operators=100"]),
     _recipe("xnnpack", "int8_dynamic_act_int4_weight", per_operator = 2, words = _FLOATS),
     _recipe("xnnpack", "int8_dynamic_per_channel", per_operator = 2, words = _FLOATS),

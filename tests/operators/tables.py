@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
-from tests.operators import asked, doubles, read_on, varying, whole_numbers, wide
+from tests.operators import adaptive, asked, doubles, read_on, varying, whole_numbers, wide
 from tests.operators.nets import Net, described
 
 
@@ -27,6 +27,7 @@ def nets() -> Iterator[Net]:
     )  # fmt: skip
     tables = (
         *tables,
+        adaptive.nets,
         asked.nets,
         doubles.nets,
         read_on.nets,
