@@ -116,7 +116,11 @@ def _hash(net: Any) -> int:
 
 
 def _recipe_of(file: Path, tree: Path) -> Callable[[], Any]:
-    """Makes the recipe's sources importable; returns what makes the recipe."""
+    """Makes the recipe's sources importable; returns what makes the recipe.
+
+    It is made once here: what it imports is the same for all processes that try nets, and a recipe
+    that cannot be made is no outcome of a net.
+    """
     from etfast import path
 
     arguments = flags.expand([f"@{file}"])
@@ -127,6 +131,7 @@ def _recipe_of(file: Path, tree: Path) -> Callable[[], Any]:
     quiet()
     from etlower import recipe
 
+    recipe.make(request)
     return lambda: recipe.make(request)
 
 
