@@ -193,13 +193,6 @@ def _pools_or_resizes_otherwise(node: torch.fx.Node) -> bool:
 _CEILING = {"avg_pool2d": 4, "max_pool2d": 5, "max_pool2d_with_indices": 5}
 
 
-def _adds_by_place(node: torch.fx.Node) -> bool:
-    """Tells whether values are added where indices say: of two at one place, upstream adds one."""
-    if operators.packet(node) != "index_put":
-        return False
-    return bool(node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate"))
-
-
 def _gives_places(node: torch.fx.Node) -> bool:
     """Tells whether places of maxima are read: where only they are, upstream gives the maxima."""
     is_extreme = operators.name(node) in ("aten.max.dim", "aten.min.dim")
@@ -214,7 +207,8 @@ _OTHERWISE = (
         _rounds,
         _asks_for_zero,
         _divides_otherwise,
-        _adds_by_place,
+        # Of two values at one place, upstream adds one.
+        operators.adds_by_place,
     ),
     *(_gives_places, _pools_or_resizes_otherwise, _raises_oddly),
 )

@@ -160,17 +160,11 @@ class _Quantizer(CortexMQuantizer):
         annotated = super().annotate(model)
         removed: set[Any] = set()
         for node in model.graph.nodes:
-            sums = _sums_by_place(node)
+            # Their kernel would add up steps.
+            sums = operators.adds_by_place(node)
             removed |= drop(node, lambda value, _, sums=sums: sums or _is_other_float(value))
         drop_references(model, removed)
         return annotated
-
-
-def _sums_by_place(node: torch.fx.Node) -> bool:
-    """Tells whether values are added by index, whose steps ExecuTorch's kernel would add up."""
-    if operators.packet(node) not in ("index_put", "index_put_"):
-        return False
-    return bool(node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate"))
 
 
 def _is_other_float(node: torch.fx.Node) -> bool:

@@ -315,7 +315,7 @@ def _puts_oddly(node: Node) -> bool:
     where the operator is refused then.
     """
     is_read = QCOM_QUANT_ATTRS in node.meta and len(node.args[0].users) > 1
-    return is_read or (len(node.args) > 3 and bool(node.args[3])) or None in node.args[1]
+    return is_read or operators.adds_by_place(node) or None in node.args[1]
 
 
 def _is_no_picture(node: Node) -> bool:

@@ -72,6 +72,13 @@ def stored(program: ExportedProgram) -> dict[str, str]:
     return {name: target for name, target in targets.items() if target not in state}
 
 
+def adds_by_place(node: Node) -> bool:
+    """Tells whether a call adds values where indices say, several at one place."""
+    if packet(node) not in ("index_put", "index_put_"):
+        return False
+    return bool(node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate"))
+
+
 def number_of(program: ExportedProgram, value: Any) -> float | None:
     """The number that an argument is, or the placeholder of a constant with one element.
 
